@@ -229,25 +229,20 @@ class TestEvaluate:
 
 
 class TestSample:
-    @pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "npy"])
+    @pytest.mark.parametrize("ending", ["csv", "npz"])
     def test_what_is_read_back(self, capsys, ending):
-        out, causes = f"x.{ending}", f"h.{ending}"
-        run(
-            capsys,
-            *("sample", "patients.safetensors", "-n", "50", "--seed", "3"),
-            *("--out", out, "--causes", causes),
-        )
+        out = f"x.{ending}"
+        run(capsys, "sample", "patients.safetensors", "-n", "50", "--seed", "3", "--out", out)
         network = nor.load_network("patients.safetensors")
         drawn = nor.sample(network, 50, seed=3)
         found = read_table(out, None, network).observations
         np.testing.assert_array_equal(found.to_dense(), drawn.visible.toarray())
-        assert Path(causes).stat().st_size > 0
         assert main(["sample", "patients.safetensors", "--out", out]) == 2
         assert "--force" in capsys.readouterr().err
 
 
 class TestExportAndInfo:
-    @pytest.mark.parametrize("to", ["graphml", "json", "csv", "bif"])
+    @pytest.mark.parametrize("to", ["graphml", "json", "csv"])
     def test_export(self, capsys, to):
         run(capsys, "export", "patients.safetensors", "--to", to, "--out", f"x.{to}", "--quiet")
         assert "fever" in Path(f"x.{to}").read_text()

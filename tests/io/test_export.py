@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 
 import networkx
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 import noisyor as nor
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.inference.exact import enumerate_posterior
 from noisyor.io.export import TARGETS, export_network
 from noisyor.io.networkx import from_networkx
 
@@ -61,65 +59,6 @@ class TestWhatComesBack:
     def test_networks_without_names(self):
         for to in TARGETS:
             assert export_network(nor.bipartite(2, 2), to)
-
-
-def tables_of(text: str) -> dict[str, tuple[list[str], dict[tuple[str, ...], float]]]:
-    """Parents of each variable, and its probability of being on for each of their states."""
-    found = {}
-    for name, parents, body in re.findall(
-        r"probability \( (\w+)(?: \| ([\w, ]+))? \) \{\n(.*?)\n\}", text, re.DOTALL
-    ):
-        table = {}
-        for states, numbers in re.findall(r"(?:table|\(([\w, ]+)\)) ([^;]+);", body):
-            off, on = map(float, numbers.split(","))
-            assert off + on == pytest.approx(1.0)
-            table[tuple(states.split(", ")) if states else ()] = on
-        found[name] = (parents.split(", ") if parents else [], table)
-    return found
-
-
-class TestBif:
-    def test_the_joint_distribution(self):
-        """Multiplying the tables gives the model's own joint probability."""
-        tables = tables_of(export_network(NETWORK, "bif").decode())
-        assert list(tables) == [
-            "fever",
-            "red_eyes",
-            "red_eyes_2",
-            "flu_fever_cough",
-            "n_42",
-            "gr_n",
-        ]
-        keys = list(tables)
-        total = 0.0
-        for number in range(2**6):
-            states = {key: number >> k & 1 for k, key in enumerate(keys)}
-            p = 1.0
-            for key, (parents, table) in tables.items():
-                on = table[tuple("on" if states[parent] else "off" for parent in parents)]
-                p *= on if states[key] else 1 - on
-            visible = np.array([[states[key] for key in keys[:3]]])
-            hidden = np.array([[states[key] for key in keys[3:]]])
-            assert np.log(p) == pytest.approx(nor.inference.log_joint(NETWORK, hidden, visible)[0])
-            total += p
-        assert total == pytest.approx(1.0)
-
-    def test_another_program_infers_the_same(self, tmp_path):
-        agrum = pytest.importorskip("pyagrum")
-        path = tmp_path / "network.bif"
-        path.write_bytes(export_network(NETWORK, "bif"))
-        loaded = agrum.loadBN(str(path))
-        inference = agrum.LazyPropagation(loaded)
-        inference.setEvidence({"fever": "on", "red_eyes": "off"})
-        inference.makeInference()
-        evidence = nor.Observations.from_evidence(3, [0], [1])
-        expected = enumerate_posterior(NETWORK, evidence).marginals[0]
-        for key, probability in zip(["flu_fever_cough", "n_42", "gr_n"], expected, strict=True):
-            assert inference.posterior(key)[1] == pytest.approx(probability)
-
-    def test_families_that_are_too_large(self):
-        with pytest.raises(InvalidNetworkError, match=r"'column 0' has 13 parents.*at most 12"):
-            export_network(nor.bipartite(1, 13), "bif")
 
 
 def test_what_cannot_be_exported():

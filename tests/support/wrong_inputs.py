@@ -226,11 +226,6 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
     "output is a full device": (nothing, [*FIT, "--out", "/dev/full"], ("not a regular file",)),
     "output below a file": (nothing, [*FIT, "--out", "data.csv/m"], ("data.csv", "not a folder")),
     "output in no folder": (nothing, [*FIT, "--out", "no/m"], ("folder no does not exist",)),
-    "the checkpoint is the model": (
-        nothing,
-        [*FIT, "--out", "m", "--checkpoint", "m"],
-        ("both the model and the checkpoint",),
-    ),
     "a file in the place of the checkpoint": (
         lambda: Path("data.safetensors.checkpoint").write_text("mine"),
         [*FIT, "--force"],

@@ -9,9 +9,7 @@ from typing import Any
 
 import click
 
-from noisyor.cli.options import out_option, quiet_option, seed_option, threads_option
-
-__all__ = ["demo"]
+from noisyor.cli import options as common
 
 _SHAPES = ("square", "plus", "triangle", "diamond")
 _WIDTH = 13
@@ -19,10 +17,10 @@ _WIDTH = 13
 
 
 @click.command()
-@out_option("Folder for the page and the model.", metavar="DIR", default="noisyor-demo")
-@seed_option
-@threads_option()
-@quiet_option
+@common.out_option("Folder for the page and the model.", metavar="DIR", default="noisyor-demo")
+@common.seed_option
+@common.threads_option
+@common.quiet_option
 def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
     """Find four shapes that overlap in small images.
 

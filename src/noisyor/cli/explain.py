@@ -7,22 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisyor.cli.options import (
-    NOTHING_FOUND,
-    engine_with,
-    few,
-    json_option,
-    model_argument,
-    open_model,
-    optional_data_argument,
-    print_json,
-    read_for,
-    reading_options,
-    row_numbers,
-    seed_option,
-    threads_option,
-    top_option,
-)
+from noisyor.cli import options as common
 from noisyor.cli.run import printable
 from noisyor.errors import InvalidSettingError
 
@@ -33,8 +18,6 @@ if TYPE_CHECKING:
     from noisyor.io.model_file import SavedModel
     from noisyor.model.network import Network
 
-__all__ = ["explain"]
-
 _DEFAULT_ROWS = 10
 _FAINT = 0.01
 _DRAWS = 1024
@@ -42,8 +25,8 @@ _DRAWS = 1024
 
 
 @click.command()
-@model_argument
-@optional_data_argument
+@common.model_argument
+@common.optional_data_argument
 @click.option("--rows", metavar="LIST", help="Rows of DATA, such as 0-9 or 0,3,5.  [default: 0-9]")
 @click.option("--observe", multiple=True, metavar="NAMES", help="Findings that are present.")
 @click.option("--absent", multiple=True, metavar="NAMES", help="Findings that are known absent.")
@@ -59,7 +42,7 @@ _DRAWS = 1024
     metavar="N",
     help="List the N least likely rows of DATA and their most surprising entries.",
 )
-@top_option(5, least=1)
+@common.top_option(5, least=1)
 @click.option(
     "--method",
     type=click.Choice(["auto", "exact", "chains"]),
@@ -76,10 +59,10 @@ _DRAWS = 1024
     metavar="N",
     help="Number of chains.",
 )
-@seed_option
-@threads_option()
-@reading_options
-@json_option
+@common.seed_option
+@common.threads_option
+@common.reading_options
+@common.json_option
 def explain(
     model: Path,
     data: Path | None,
@@ -121,7 +104,7 @@ def explain(
     from noisyor.explanation.counterfactual import what_if as suppose
     from noisyor.explanation.ranking import find_visible, rank_causes
 
-    saved = open_model(model, data)
+    saved = common.open_model(model, data)
     network = saved.network
     if odd is not None:
         if data is None or rows is not None or what_if:
@@ -136,7 +119,7 @@ def explain(
         "method": method,
         "n_samples": samples,
         "seed": seed,
-        "engine": engine_with(threads),
+        "engine": common.engine_with(threads),
     }
     records, found = [], False
     for number, label in enumerate(labels):
@@ -154,10 +137,10 @@ def explain(
         else:
             click.echo(printable("\n".join(_text(network, label, row, result, others, changes))))
     if as_json:
-        print_json({"model": str(model), "rows": records})
+        common.print_json({"model": str(model), "rows": records})
     elif note:
         click.echo(note, err=True)
-    return 0 if found else NOTHING_FOUND
+    return 0 if found else common.NOTHING_FOUND
 
 
 def _print_odd(
@@ -176,21 +159,21 @@ def _print_odd(
 
     from noisyor.explanation.odd import odd_rows
 
-    table = read_for(saved, data, reading)
+    table = common.read_for(saved, data, reading)
     found = odd_rows(
         saved.network,
         table.observations,
         n,
         n_entries=top,
         seed=seed,
-        engine=engine_with(threads),
+        engine=common.engine_with(threads),
     )
     labels = [_label(table.row_names, odd.row) for odd in found]
     if as_json:
         records = [
             {"label": label, **asdict(odd)} for label, odd in zip(labels, found, strict=True)
         ]
-        print_json({"model": str(model), "odd": records})
+        common.print_json({"model": str(model), "odd": records})
         return 0
     lines = []
     for label, odd in zip(labels, found, strict=True):
@@ -238,11 +221,11 @@ def _rows(
     saved: SavedModel, data: Path, rows: str | None, reading: dict[str, Any]
 ) -> tuple[list[str], Observations, str]:
     """Return labels and rows to explain, and a note if there are more."""
-    table = read_for(saved, data, reading)
+    table = common.read_for(saved, data, reading)
     n_rows = table.observations.n_rows
     numbers = list(range(min(n_rows, _DEFAULT_ROWS)))
     if rows is not None:
-        numbers = row_numbers(rows, n_rows)
+        numbers = common.row_numbers(rows, n_rows)
     names = table.row_names
     labels = [_label(names, k) for k in numbers]
     note = ""
@@ -290,7 +273,7 @@ def _text(
 
     present, absent, unknown = _known(network, row)
     lines = [
-        f"{label}: {few(present) or 'nothing present'}"
+        f"{label}: {common.few(present) or 'nothing present'}"
         f"  ({len(present)} present, {absent:,} absent, {unknown:,} unknown)"
     ]
     together = [hidden_label(network, k) for k in result.best]
@@ -305,12 +288,12 @@ def _text(
         lines.append(f"  {cause.probability:6.3f}  {cause.base:6.3f}  {cause.name}{error}")
         if cause.explains:
             parts = [f"{item.name} {item.share:.2f}" for item in cause.explains]
-            lines.append(f"                  explains {few(parts)}")
+            lines.append(f"                  explains {common.few(parts)}")
     if result.unexplained:
-        lines.append(f"  unexplained: {few(list(result.unexplained))}")
+        lines.append(f"  unexplained: {common.few(list(result.unexplained))}")
     if others:
         parts = [f"{name} {chance:.2f}" for name, chance in others]
-        lines.append(f"  likeliest of what is unknown: {few(parts)}")
+        lines.append(f"  likeliest of what is unknown: {common.few(parts)}")
     lines.append(f"  {result.method}")
     for change in changes:
         lines.append(f"  if {change.finding!r} were {change.after} (now {change.before}):")

@@ -1,14 +1,14 @@
 """`noisyor fit` and `noisyor resume`: from a data file to a model file, with stops in between.
 
 The settings of a run are kept as a plan beside its checkpoint, so that a run that was stopped at
-any moment can continue.
+any moment can continue. All files of a run lie beside the model file and are removed at the end.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import math
+import os
 import reprlib
 import shlex
 import sys
@@ -31,23 +31,7 @@ from noisyor._util.validation import (
     choice,
     or_none,
 )
-from noisyor.cli.options import (
-    NOTHING_FOUND,
-    check_output,
-    data_argument,
-    engine_with,
-    force_option,
-    json_option,
-    out_option,
-    print_json,
-    quiet_option,
-    reading_options,
-    seed_option,
-    table_option,
-    threads_option,
-    time_limit_option,
-)
-from noisyor.cli.options import PATH as PATH_TYPE
+from noisyor.cli import options as common
 from noisyor.cli.run import printable
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 
@@ -57,14 +41,6 @@ if TYPE_CHECKING:
     from noisyor.model.network import Network
     from noisyor.tables import Table
 
-__all__ = [
-    "Fitted",
-    "Plan",
-    "fit",
-    "print_summary",
-    "resume",
-]
-
 KINDS = ("factors", "topics", "features")
 _SETTINGS = (
     *("n_components", "objective", "n_layers", "feature_shape", "init"),
@@ -72,30 +48,31 @@ _SETTINGS = (
 )
 """Settings that have a flag, see the table of options."""
 
-SEARCH_ENDING = ".search"
-_PLAN_FORMAT = "noisyor-fit-plan-2"
-_LARGEST_PLAN = 2**20
+_PLAN_FORMAT = "noisyor-fit-plan-3"
+_MAX_PLAN_BYTES = 2**20
 
 
 @click.command()
-@data_argument
-@out_option("Model file to write.  [default: name of DATA with .safetensors]", metavar="MODEL")
+@common.data_argument
+@common.out_option(
+    "Model file to write.  [default: name of DATA with .safetensors]", metavar="MODEL"
+)
 @click.option(
     "--kind",
     type=click.Choice(KINDS),
     help="What to learn: causes of columns (any table), topics (documents), or features of "
     "images.  [default: depends on DATA]",
 )
-@table_option("n_components", "--components")
-@table_option("objective")
+@common.table_option("n_components", "--components")
+@common.table_option("objective")
 @click.option(
     "--topics",
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of topics; short for --kind topics --components N.  [default: a hierarchy]",
 )
-@table_option("n_layers", "--layers")
-@table_option("feature_shape")
+@common.table_option("n_layers", "--layers")
+@common.table_option("feature_shape")
 @click.option(
     "--held-out",
     type=click.FloatRange(min=0.0, max=1.0, max_open=True),
@@ -109,23 +86,17 @@ _LARGEST_PLAN = 2**20
     metavar="N",
     help="Learn again from N resamples of the rows, and mark causes that do not recur.",
 )
-@table_option("steps")
-@table_option("batch_size")
-@table_option("learning_rate")
-@table_option("init")
-@seed_option
-@threads_option()
-@time_limit_option
-@click.option(
-    "--checkpoint",
-    type=PATH_TYPE,
-    metavar="FILE",
-    help="State of the run while it lasts.  [default: MODEL.checkpoint]",
-)
-@force_option("Replace MODEL if it exists.")
-@reading_options
-@json_option
-@quiet_option
+@common.table_option("steps")
+@common.table_option("batch_size")
+@common.table_option("learning_rate")
+@common.table_option("init")
+@common.seed_option
+@common.threads_option
+@common.time_limit_option
+@common.force_option("Replace MODEL if it exists.")
+@common.reading_options
+@common.json_option
+@common.quiet_option
 def fit(
     data: Path,
     out: Path | None,
@@ -136,7 +107,6 @@ def fit(
     seed: int,
     threads: int | None,
     time_limit: float | None,
-    checkpoint: Path | None,
     force: bool,
     reading: dict[str, Any],
     as_json: bool,
@@ -162,22 +132,19 @@ def fit(
       noisyor fit shop.csv --format baskets --out shop.safetensors
     """
     out = out or Path(data.name.split(".")[0] + ".safetensors")
-    checkpoint = checkpoint or Path(f"{out}.checkpoint")
     given = {name: value for name, value in settings.items() if value is not None}
     kind = _chosen_kind(kind, topics, given)
     if resamples and kind == "features":
         raise InvalidSettingError("--resamples compares causes of columns, not features of images")
     if resamples and kind == "topics" and "n_components" not in given:
         raise InvalidSettingError("--resamples needs one layer of topics: --topics N")
-    _check_paths(data, out, checkpoint, force)  # before locking: a lock is a file beside them
+    _check_paths(data, out, force)  # before locking: the lock is a file beside the model
 
     from noisyor._util.files import locked
     from noisyor.tables import ReadOptions
 
     plan = Plan(
         data=str(data),
-        out=str(out),
-        checkpoint=str(checkpoint),
         kind=kind,
         reading=ReadOptions(**reading).to_json(),
         settings=given,
@@ -185,38 +152,40 @@ def fit(
         seed=seed,
         resamples=resamples,
     )
-    progress = not (quiet or as_json)
-    with locked(out, "noisyor fit"), locked(checkpoint, "noisyor fit"):
-        _check_paths(data, out, checkpoint, force)  # again: now nobody else can change them
-        _check_stopped_run(out, checkpoint, force)
-        if force:
-            plan.forget()
-        fitted = _run(plan, threads, time_limit, progress, resuming=False)
+    with locked(out, "noisyor fit"):
+        _check_paths(data, out, force)  # again: now nobody else can change them
+        files = RunFiles(out)
+        if files.plan.exists():
+            if not force:
+                raise InvalidSettingError(
+                    f"{files.checkpoint} holds a run that was stopped; `noisyor resume {out}` "
+                    "continues it, --force begins anew"
+                )
+            read_plan(files.plan)
+            files.check_foreign()  # files that are not ours are never deleted
+            files.remove()
+        fitted = _run(plan, out, threads, time_limit, not (quiet or as_json), resuming=False)
     return print_summary(fitted, data, out, as_json, quiet)
 
 
 @click.command()
-@click.argument("model", type=PATH_TYPE, metavar="MODEL_OR_CHECKPOINT")
-@table_option("steps", help="Updates in total.")
-@click.option("--data", type=PATH_TYPE, metavar="DATA", help="The data, if they have moved.")
-@out_option("Where to write the model.  [default: in its place]", metavar="MODEL")
-@force_option("Replace the file of --out if it exists.")
-@threads_option()
-@time_limit_option
-@json_option
-@quiet_option
+@click.argument("model", type=common.PATH, metavar="MODEL")
+@common.table_option("steps", help="Updates in total.")
+@click.option("--data", type=common.PATH, metavar="DATA", help="The data, if they have moved.")
+@common.threads_option
+@common.time_limit_option
+@common.json_option
+@common.quiet_option
 def resume(
     model: Path,
     steps: int | None,
     data: Path | None,
-    out: Path | None,
-    force: bool,
     threads: int | None,
     time_limit: float | None,
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Continue a run that was stopped.
+    """Continue the run of MODEL that was stopped.
 
     It ends as if it had never been stopped, to the last bit.
 
@@ -225,26 +194,24 @@ def resume(
       noisyor resume zoo.safetensors
       noisyor resume zoo.safetensors --time-limit 1
     """
-    from noisyor._util.files import locked
+    from noisyor._util.files import check_target, locked
+    from noisyor.io.sealed_file import is_sealed
 
-    progress, kept = not (quiet or as_json), _plan_file(model)
-    if kept is None:
+    files = RunFiles(model)
+    if not files.plan.is_file():
         raise InvalidSettingError(f"{model}: there is no run that was stopped")
-    plan = read_plan(kept)
-    plan = replace(plan, out=str(_model_of(plan, kept, model, out, force)))
-    plan.check_foreign()
-    if data is not None:
-        plan = replace(plan, data=str(data))
-    if steps is not None:
-        plan = replace(plan, settings={**plan.settings, "steps": steps})
-    with (
-        locked(Path(plan.out), "noisyor resume"),
-        locked(Path(plan.checkpoint), "noisyor resume"),
-    ):
-        if not kept.exists():
-            raise InvalidSettingError(f"{kept}: the run has ended in the meantime")
-        fitted = _run(plan, threads, time_limit, progress, resuming=True)
-    return print_summary(fitted, Path(plan.data), Path(plan.out), as_json, quiet)
+    check_target(model, is_sealed, "noisyor as a model")
+    files.check_foreign()
+    with locked(model, "noisyor resume"):
+        if not files.plan.exists():
+            raise InvalidSettingError(f"{files.plan}: the run has ended in the meantime")
+        plan = read_plan(files.plan)
+        if data is not None:
+            plan = replace(plan, data=str(data))
+        if steps is not None:
+            plan = replace(plan, settings={**plan.settings, "steps": steps})
+        fitted = _run(plan, model, threads, time_limit, not (quiet or as_json), resuming=True)
+    return print_summary(fitted, Path(plan.data), model, as_json, quiet)
 
 
 def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) -> str | None:
@@ -275,7 +242,7 @@ def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) ->
     return kind
 
 
-def _check_paths(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
+def _check_paths(data: Path, out: Path, force: bool) -> None:
     """Reject missing data, and paths occupied by files that noisyor did not create."""
     from noisyor.io.sealed_file import is_sealed
 
@@ -283,69 +250,57 @@ def _check_paths(data: Path, out: Path, checkpoint: Path, force: bool) -> None:
         raise InvalidSettingError(f"{data} does not exist")
     if is_sealed(data):
         raise InvalidSettingError(f"{data} is a model; fit needs the data to learn from")
-    check_output(out, force=force, inputs=[data])
-    if out.resolve() == checkpoint.resolve():
-        raise InvalidSettingError(f"{out} cannot be both the model and the checkpoint")
-    # Files of a stopped run may be replaced: `_check_stopped_run` looks at them.
-    kept = Path(f"{checkpoint}.json").exists()
-    for path in (checkpoint, Path(f"{checkpoint}{SEARCH_ENDING}")):
-        if path.exists() and not kept:
-            raise InvalidSettingError(
-                f"{path} exists and belongs to no run; choose another --checkpoint"
-            )
-        check_output(path, force=force or kept, inputs=[data])
+    common.check_output(out, force=force, inputs=[data])
+    files = RunFiles(out)
+    for path in (files.checkpoint, files.search):
+        if os.path.lexists(path) and not files.plan.exists():
+            raise InvalidSettingError(f"{path} exists and belongs to no run; choose another --out")
 
 
-def _check_stopped_run(out: Path, checkpoint: Path, force: bool) -> None:
-    """Reject a new run where a stopped one waits. Must be called while holding the locks."""
-    kept = Path(f"{checkpoint}.json")
-    if not kept.exists():
-        return
-    if not force:
-        raise InvalidSettingError(
-            f"{checkpoint} holds a run that was stopped; `noisyor resume {out}` continues it, "
-            "--force begins anew"
-        )
-    read_plan(kept).check_foreign()  # files that are not ours are never deleted
+# ---- the files of a run
 
 
-def _plan_file(given: Path) -> Path | None:
-    """Return the plan of a stopped run, given its model, its checkpoint or itself; or None."""
-    for path in (Path(f"{given}.checkpoint.json"), Path(f"{given}.json"), given):
-        if path.suffix == ".json" and path.is_file():
-            return path
-    return None
+class RunFiles(NamedTuple):
+    """The model file of a run, and the files that lie beside it while the run lasts."""
 
+    model: Path
 
-def _model_of(plan: Plan, kept: Path, given: Path, out: Path | None, force: bool) -> Path:
-    """Return the model file of a stopped run: one that the user names, never only the plan.
+    @property
+    def checkpoint(self) -> Path:
+        """The state of the training."""
+        return Path(f"{self.model}.checkpoint")
 
-    MODEL itself, if that is what was given; the one whose checkpoint was given; or that of --out.
-    """
-    from noisyor._util.files import check_target
-    from noisyor.io.sealed_file import is_sealed
+    @property
+    def search(self) -> Path:
+        """The best of the search so far."""
+        return Path(f"{self.model}.checkpoint.search")
 
-    if out is not None:
-        check_output(out, force=force, inputs=[kept, Path(plan.data)])
-        return out
-    if kept == Path(f"{given}.checkpoint.json"):
-        model = given
-    else:
-        model = Path(plan.checkpoint.removesuffix(".checkpoint"))
-        if model.absolute() != Path(plan.out).absolute():
-            raise InvalidSettingError(
-                f"{kept} says that the model goes to {plan.out}; --out says where you want it"
-            )
-    check_target(model, (lambda _: True) if force else is_sealed, "noisyor as a model")
-    return model
+    @property
+    def plan(self) -> Path:
+        """The settings of the run."""
+        return Path(f"{self.model}.checkpoint.json")
 
+    def are_kept(self) -> bool:
+        """Tell whether there is a state to continue from."""
+        return self.checkpoint.exists() or self.search.exists()
 
-# ---- the plan of a run
+    def remove(self) -> None:
+        """Remove all but the model."""
+        for path in (self.plan, self.checkpoint, self.search):
+            path.unlink(missing_ok=True)
+
+    def check_foreign(self) -> None:
+        """Reject a checkpoint that no run of noisyor wrote."""
+        from noisyor._util.files import check_target
+        from noisyor.learning.state import is_checkpoint
+
+        for path in (self.checkpoint, self.search):
+            check_target(path, is_checkpoint, "a run of noisyor")
+
 
 _MAPPING = Rule(lambda value: isinstance(value, dict), "a mapping")
 _PLAN_RULES = {
     "data": PATH,
-    "out": PATH,
     "kind": or_none(choice(*KINDS)),
     "reading": _MAPPING,
     "settings": _MAPPING,
@@ -358,15 +313,12 @@ _PLAN_RULES = {
 class Plan:
     """Everything that determines a run, as plain JSON.
 
-    ``data``, ``out`` and ``checkpoint`` are paths; ``reading`` is for `ReadOptions.from_json`;
-    ``settings`` are names and values of the table of options. ``held_out`` is a share of the rows,
-    None for a tenth of them if there are twenty. ``resamples`` is how often to learn again to see
-    which causes recur.
+    ``data`` is a path; ``reading`` is for `ReadOptions.from_json`; ``settings`` are names and
+    values of the table of options. ``held_out`` is a share of the rows, None for a tenth of them if
+    there are twenty. ``resamples`` is how often to learn again to see which causes recur.
     """
 
     data: str
-    out: str
-    checkpoint: str
     kind: Any
     reading: dict[str, Any]
     settings: dict[str, Any]
@@ -374,64 +326,29 @@ class Plan:
     seed: int
     resamples: int = 0
 
-    def path(self) -> Path:
-        """Return where the plan is kept: beside the checkpoint."""
-        return Path(self.checkpoint + ".json")
-
-    def search_path(self) -> Path:
-        """Return where the state of the search is kept."""
-        return Path(self.checkpoint + SEARCH_ENDING)
-
-    def write(self) -> None:
-        """Write the plan, with absolute paths."""
+    def write(self, path: Path) -> None:
+        """Write the plan, with an absolute path of the data."""
         from noisyor._util.files import write_atomically
 
-        paths = {
-            name: str(Path(getattr(self, name)).absolute())
-            for name in ("data", "out", "checkpoint")
-        }
-        record = {"format": _PLAN_FORMAT, **asdict(self), **paths}
-        write_atomically(self.path(), (json.dumps(record, indent=1) + "\n").encode())
-
-    def is_kept(self) -> bool:
-        """Return whether there is a state to continue from."""
-        return Path(self.checkpoint).exists() or self.search_path().exists()
-
-    def forget(self) -> None:
-        """Remove the plan, the checkpoint and the state of the search."""
-        for path in (self.path(), Path(self.checkpoint), self.search_path()):
-            path.unlink(missing_ok=True)
-
-    def check_foreign(self) -> None:
-        """Reject a checkpoint that no run of noisyor wrote."""
-        from noisyor._util.files import check_target
-        from noisyor.learning.state import is_checkpoint
-
-        for path in (Path(self.checkpoint), self.search_path()):
-            check_target(path, is_checkpoint, "a run of noisyor")
+        record = {"format": _PLAN_FORMAT, **asdict(self), "data": str(Path(self.data).absolute())}
+        write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan that `Plan.write` wrote, with every entry checked.
-
-    The checkpoint is the file beside the plan, whatever path the plan names. ``out`` is the path in
-    the plan; the caller decides whether to use it.
-    """
+    """Read a plan that `Plan.write` wrote, with every entry checked."""
     from noisyor.tables import ReadOptions
 
     try:
-        if path.stat().st_size > _LARGEST_PLAN:
+        if path.stat().st_size > _MAX_PLAN_BYTES:
             raise ValueError("too large")
         record = json.loads(path.read_bytes())
         found = record.pop("format")
-        if found != _PLAN_FORMAT:
-            if str(found).startswith("noisyor-fit-plan-"):
-                raise CheckpointError(
-                    f"{path} is the plan of another version of noisyor; continue the run with that "
-                    "version, or start it again: noisyor fit ... --force"
-                )
-            raise ValueError("another format")
-        plan = Plan(**{**record, "checkpoint": str(path).removesuffix(".json")})
+        if found != _PLAN_FORMAT and str(found).startswith("noisyor-fit-plan-"):
+            raise CheckpointError(
+                f"{path} is the plan of another version of noisyor; continue the run with that "
+                "version, or remove the file and start again"
+            )
+        plan = Plan(**record)
         check_settings(plan, _PLAN_RULES)
         for name, value in plan.settings.items():
             if name not in _SETTINGS:  # no file decides where a run writes
@@ -452,17 +369,24 @@ def read_plan(path: Path) -> Plan:
 
 
 def _run(
-    plan: Plan, threads: int | None, time_limit: float | None, progress: bool, *, resuming: bool
+    plan: Plan,
+    out: Path,
+    threads: int | None,
+    time_limit: float | None,
+    progress: bool,
+    *,
+    resuming: bool,
 ) -> Fitted:
     """Read the data of a plan, fit, evaluate and save; say how to continue after Ctrl-C."""
     is_watched = progress and sys.stderr.isatty()
     if is_watched:  # first of all: what follows imports a compiler
         click.echo(f"reading {plan.data} ...", err=True)
-    began = time.monotonic()
+    began, files = time.monotonic(), RunFiles(out)
     try:
-        table = _read(plan.data, plan.reading)
-        if is_watched:
-            _say_when_safe(plan)
+        from noisyor.tables import ReadOptions
+        from noisyor.tables.table import read_table
+
+        table = read_table(plan.data, ReadOptions.from_json(plan.reading))
         rows = table.observations
         if progress:
             for note in table.notes:
@@ -471,55 +395,24 @@ def _run(
             click.echo(
                 f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True
             )
-        return _fit_table(plan, table, threads, _left(time_limit, began), progress, resuming)
+        if time_limit is not None:  # evaluating and writing take some time, too
+            time_limit = max(0.9 * time_limit - (time.monotonic() - began), 1e-3)
+        return _fit_table(plan, files, table, threads, time_limit, progress, resuming)
     except KeyboardInterrupt:
-        if plan.is_kept():
+        if files.are_kept():
             click.echo(
-                f"noisyor: the best so far is kept in {plan.checkpoint}*; "
-                f"to continue: noisyor resume {plan.out}",
+                f"noisyor: the best so far is kept in {files.checkpoint}*; to continue: noisyor "
+                f"resume {out}; to write it: noisyor resume {out} --time-limit 1",
                 err=True,
             )
         else:
-            plan.forget()
+            files.remove()
         raise
-
-
-def _say_when_safe(plan: Plan) -> None:
-    """Print once that the run can be stopped, when the first checkpoint is there."""
-    from noisyor._util.progress import LOG
-    from noisyor.learning.state import SAVED
-
-    class Once(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.msg == SAVED:
-                LOG.removeHandler(self)
-                click.echo(
-                    "stopping is safe from now on: Ctrl-C keeps the best so far, and "
-                    f"noisyor resume {plan.out} --time-limit 1 writes it",
-                    err=True,
-                )
-
-    LOG.addHandler(Once())
-    LOG.setLevel(logging.INFO)
-
-
-def _read(data: str, reading: Mapping[str, Any]) -> Table:
-    """Read a data file with options as a plan keeps them."""
-    from noisyor.tables import ReadOptions
-    from noisyor.tables.table import read_table
-
-    return read_table(data, ReadOptions.from_json(reading))
-
-
-def _left(time_limit: float | None, began: float) -> float | None:
-    """Return the seconds for learning: evaluating and writing take some time, too."""
-    if time_limit is None:
-        return None
-    return max(0.9 * time_limit - (time.monotonic() - began), 1e-3)
 
 
 def _fit_table(
     plan: Plan,
+    files: RunFiles,
     table: Table,
     threads: int | None,
     time_limit: float | None,
@@ -527,16 +420,19 @@ def _fit_table(
     resuming: bool,
 ) -> Fitted:
     """Fit an estimator to a table, evaluate and save; plan and checkpoint are removed."""
+    from noisyor._util.progress import Job
+    from noisyor.engines.context import note_compilation
     from noisyor.io.model_file import check_names
-    from noisyor.learning.validation import hold_out
+    from noisyor.learning.validation import hold_out, validate
+    from noisyor.model.names import named_after
 
     rows = table.observations
     check_names(rows.column_names)
-    kind = plan.kind or _kind_of(table, plan.settings)
+    kind: Any = plan.kind or _kind_of(table, plan.settings)
     if kind == "features":
         _check_images(rows, plan.settings)
     train, held_out = hold_out(rows, plan.held_out, plan.seed)
-    plan.write()
+    plan.write(files.plan)
     further: dict[str, Any] = {}
     if held_out is not None:
         steps = plan.settings.get("steps") or 1000
@@ -544,6 +440,7 @@ def _fit_table(
     model = _estimator(
         kind,
         plan,
+        checkpoint=str(files.checkpoint),
         resume=resuming,
         time_limit=time_limit,
         n_jobs=threads,
@@ -555,15 +452,18 @@ def _fit_table(
     except KeyboardInterrupt:
         raise
     except BaseException:
-        if not plan.is_kept():
-            plan.path().unlink(missing_ok=True)
+        if not files.are_kept():
+            files.remove()
         raise
     settings = {**plan.settings, **model.settings_, "held_out": plan.held_out}
-    fitted = _evaluated(model, kind, table, train, held_out, threads, progress)
+    model._describe(named_after(model.network_, rows, kind))
+    with note_compilation(Job(progress).note):
+        scores = validate(model.network_, train, held_out, engine=common.engine_with(threads))
+    fitted = Fitted(model, kind, table, scores)
     if plan.resamples:
         model.stability(train, plan.resamples, seed=plan.seed)
-    _save(fitted, plan.data, Path(plan.out), plan.reading, settings)
-    plan.forget()
+    _save(fitted, plan.data, files.model, plan.reading, settings)
+    files.remove()
     return fitted
 
 
@@ -571,14 +471,12 @@ def _estimator(kind: str, plan: Plan, **run: Any) -> NoisyOrEstimator:
     """Return the estimator of a kind of model, with the settings of a plan."""
     from noisyor.estimators.models import BlindDeconvolution, BooleanMatrixFactorization, TopicModel
 
-    settings = dict(plan.settings)
-    common = {"random_state": plan.seed, "checkpoint": plan.checkpoint, **run}
+    settings = {**plan.settings, **run, "random_state": plan.seed}
     if kind == "topics":
-        return TopicModel(**settings, **common)
+        return TopicModel(**settings)
     if kind == "features":
-        shape = tuple(settings.pop("feature_shape"))
-        return BlindDeconvolution(feature_shape=shape, **settings, **common)
-    return BooleanMatrixFactorization(**{"n_components": "auto", **settings}, **common)
+        return BlindDeconvolution(**settings | {"feature_shape": tuple(settings["feature_shape"])})
+    return BooleanMatrixFactorization(**{"n_components": "auto", **settings})
 
 
 def _kind_of(table: Table, settings: Mapping[str, Any]) -> str:
@@ -599,27 +497,6 @@ def _check_images(rows: Any, settings: Mapping[str, Any]) -> None:
             "images need --components N and --feature-shape HEIGHT,WIDTH "
             "(or --kind factors to ignore where pixels lie)"
         )
-
-
-def _evaluated(
-    model: NoisyOrEstimator,
-    kind: Any,
-    table: Table,
-    train: Any,
-    held_out: Any,
-    threads: int | None,
-    progress: bool,
-) -> Fitted:
-    """Name the causes of a fitted model and score it."""
-    from noisyor._util.progress import Job
-    from noisyor.engines.context import note_compilation
-    from noisyor.learning.validation import validate
-    from noisyor.model.names import named_after
-
-    model._describe(named_after(model.network_, table.observations, kind))
-    with note_compilation(Job(progress).note):
-        scores = validate(model.network_, train, held_out, engine=engine_with(threads))
-    return Fitted(model, kind, table, scores)
 
 
 def _save(
@@ -683,8 +560,9 @@ def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, q
     as_json, quiet : print one JSON document, or nothing.
     """
     network, rows, scores = fitted.model.network_, fitted.table.observations, fitted.scores
+    stability = fitted.model.provenance_.get("stability")
     if as_json:
-        print_json(
+        common.print_json(
             {
                 "model": str(out),
                 "kind": fitted.kind,
@@ -703,7 +581,7 @@ def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, q
                 "independent": scores.reference.mean,
                 "active_causes": scores.n_active,
                 "settings": fitted.model.settings_,
-                **_stability(fitted),
+                **({} if stability is None else {"stability": stability}),
             }
         )
     elif not quiet:
@@ -718,7 +596,7 @@ def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, q
         "try another --init, more --steps or fewer causes",
         err=True,
     )
-    return NOTHING_FOUND
+    return common.NOTHING_FOUND
 
 
 def _lines(fitted: Fitted, out: Path) -> list[str]:
@@ -786,12 +664,6 @@ def _curve_lines(settings: Mapping[str, Any]) -> list[str]:
         mark = " <" if size == curve["chosen"] else ""
         lines.append(f"  {size:>5}  log p {log_p:.3f} ± {error:.3f}{mark}")
     return lines
-
-
-def _stability(fitted: Fitted) -> dict[str, Any]:
-    """Return how often causes recur, if requested."""
-    found = fitted.model.provenance_.get("stability")
-    return {} if found is None else {"stability": found}
 
 
 def _stability_lines(fitted: Fitted) -> list[str]:

@@ -20,8 +20,6 @@ from noisyor.cli.report import report
 from noisyor.cli.run import run_command_line
 from noisyor.cli.serve import serve
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; ``arguments`` default to those of the process."""

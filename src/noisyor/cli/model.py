@@ -7,44 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisyor.cli.options import (
-    PATH,
-    check_output,
-    data_argument,
-    engine_with,
-    force_option,
-    json_option,
-    model_argument,
-    open_model,
-    out_option,
-    print_json,
-    quiet_option,
-    read_for,
-    reading_options,
-    seed_option,
-    threads_option,
-    top_option,
-)
+from noisyor.cli import options as common
 from noisyor.cli.run import printable
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
     from noisyor.inference.evaluate import Score
 
-__all__ = ["evaluate", "export", "info", "sample"]
-
-_ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".npz": "npz", ".npy": "npy"}
-_TARGETS = ("graphml", "json", "bif", "csv")
+_TARGETS = ("graphml", "json", "csv")
 _SHOWN = 20
 
 
 @click.command()
-@model_argument
-@data_argument
+@common.model_argument
+@common.data_argument
 @click.option("--quick", is_flag=True, help="Skip the mean-field bound, which takes longer.")
-@threads_option()
-@reading_options
-@json_option
+@common.threads_option
+@common.reading_options
+@common.json_option
 def evaluate(
     model: Path,
     data: Path,
@@ -71,9 +51,9 @@ def evaluate(
     from noisyor.inference.mean_field import MeanField
     from noisyor.inference.sampling import log_probability
 
-    saved = open_model(model, data)
+    saved = common.open_model(model, data)
     network = saved.network
-    rows = read_for(saved, data, reading).observations
+    rows = common.read_for(saved, data, reading).observations
     mode = method_for(network)
     methods: list[MaxProduct | MeanField] = [mode]
     if not quick:
@@ -82,16 +62,16 @@ def evaluate(
         network,
         rows,
         methods,
-        engine=engine_with(threads),
+        engine=common.engine_with(threads),
         progress=False if as_json else None,
     )
     log_p = log_probability(
-        network, rows, engine=engine_with(threads), progress=False if as_json else None
+        network, rows, engine=common.engine_with(threads), progress=False if as_json else None
     )
     independent = independent_columns(rows).log_probability(rows)
     reference = Score(independent, weights=rows.weights)
     if as_json:
-        print_json(
+        common.print_json(
             {
                 "model": str(model),
                 "data": str(data),
@@ -126,7 +106,7 @@ def _score(score: Score) -> dict[str, float]:
 
 
 @click.command()
-@model_argument
+@common.model_argument
 @click.option(
     "-n",
     "--rows",
@@ -137,133 +117,87 @@ def _score(score: Score) -> dict[str, float]:
     metavar="N",
     help="Rows to draw.",
 )
-@out_option("Where they go: .csv, .jsonl, .npz (sparse) or .npy.", required=True)
-@click.option(
-    "--causes",
-    type=PATH,
-    metavar="FILE",
-    help="Also write the causes of the rows, in the same formats.",
-)
-@force_option("Replace the files if they exist.")
-@seed_option
-@json_option
-@quiet_option
+@common.out_option("Where they go: .csv or .npz (sparse).", required=True)
+@common.force_option()
+@common.seed_option
+@common.json_option
+@common.quiet_option
 def sample(
-    model: Path,
-    n_rows: int,
-    out: Path,
-    causes: Path | None,
-    force: bool,
-    seed: int,
-    as_json: bool,
-    quiet: bool,
+    model: Path, n_rows: int, out: Path, force: bool, seed: int, as_json: bool, quiet: bool
 ) -> None:
     """Draw rows from MODEL: causes first, then what they switch on.
 
     \b
     Examples:
       noisyor sample zoo.safetensors -n 1000 --out animals.csv
-      noisyor sample zoo.safetensors --out x.npz --causes h.npz
+      noisyor sample zoo.safetensors -n 100000 --out animals.npz
     """
-    targets = [out] if causes is None else [out, causes]
-    for path in targets:
-        if path.suffix.lower() not in _ENDINGS:
-            raise InvalidSettingError(
-                f"{path}: rows are written to {', '.join(_ENDINGS)}, not to {path.suffix!r}"
-            )
-        check_output(path, force=force, inputs=[model])
-    if causes is not None and causes.resolve() == out.resolve():
-        raise InvalidSettingError(f"{out} cannot hold both the rows and the causes")
+    kind = common.check_ending(out, ".csv", ".npz")
+    common.check_output(out, force=force, inputs=[model])
 
-    from noisyor._util.files import real_path, write_atomically
-    from noisyor.io.model_file import load_network
-    from noisyor.model.forward import sample as draw
-    from noisyor.model.names import hidden_label, visible_label
-
-    network = load_network(model)
-    if any(path.suffix.lower() in (".npy", ".csv") for path in targets):
-        cells = n_rows * max(network.n_visible, network.n_hidden)
-        if cells > 2 * 10**9:
-            raise InvalidSettingError(f"{cells:,} numbers are too many for {out.suffix}; take .npz")
-    drawn = draw(network, n_rows, seed)
-    names = [visible_label(network, i) for i in range(network.n_visible)]
-    shape = network.visible_shape if len(network.visible_shape) == 2 else None
-    write_atomically(real_path(out), _rows_as(out, drawn.visible, names, shape))
-    if causes is not None:
-        names = [hidden_label(network, k) for k in range(network.n_hidden)]
-        write_atomically(real_path(causes), _rows_as(causes, drawn.hidden, names, None))
-    if as_json:
-        print_json({"rows": n_rows, "files": [str(path) for path in targets], "seed": seed})
-    elif not quiet:
-        click.echo(f"{n_rows:,} rows: {', '.join(str(path) for path in targets)}")
-
-
-def _rows_as(path: Path, matrix: Any, names: list[str], shape: tuple[int, ...] | None) -> bytes:
-    """Return sparse 0/1 rows as the content of a file."""
     import io
     import itertools
-    import json
 
-    import numpy as np
     import scipy.sparse as sp
 
     from noisyor._util.files import csv_content
+    from noisyor.io.model_file import load_network
+    from noisyor.model.forward import sample as draw
+    from noisyor.model.names import visible_label
 
-    kind = _ENDINGS[path.suffix.lower()]
-    if kind == "csv":
-        rows = (matrix[[row]].toarray()[0].tolist() for row in range(matrix.shape[0]))
-        return csv_content(itertools.chain([names], rows))
-    if kind == "jsonl":
-        lines = (
-            json.dumps([names[k] for k in matrix.indices[begin:end]])
-            for begin, end in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)
-        )
-        return ("\n".join(lines) + "\n").encode()
-    stream = io.BytesIO()
-    if kind == "npz":
-        sp.save_npz(stream, matrix)
+    network = load_network(model)
+    if kind == ".csv" and n_rows * network.n_visible > common.MAX_CELLS:
+        raise InvalidSettingError(f"{n_rows:,} rows are too many for a CSV file; take .npz")
+    matrix = draw(network, n_rows, seed).visible
+    if kind == ".csv":
+        names = [visible_label(network, i) for i in range(network.n_visible)]
+        rows = (matrix[[row]].toarray()[0].tolist() for row in range(n_rows))
+        content = csv_content(itertools.chain([names], rows))
     else:
-        dense = matrix.toarray()
-        np.save(stream, dense if shape is None else dense.reshape(-1, *shape))
-    return stream.getvalue()
+        stream = io.BytesIO()
+        sp.save_npz(stream, matrix)
+        content = stream.getvalue()
+    common.write_output(out, content)
+    if as_json:
+        common.print_json({"rows": n_rows, "file": str(out), "seed": seed})
+    elif not quiet:
+        click.echo(f"{n_rows:,} rows: {out}")
 
 
 @click.command()
-@model_argument
+@common.model_argument
 @click.option("--to", type=click.Choice(_TARGETS), required=True, help="Format.")
-@out_option("File to write.", required=True)
-@force_option()
-@json_option
-@quiet_option
+@common.out_option("File to write.", required=True)
+@common.force_option()
+@common.json_option
+@common.quiet_option
 def export(model: Path, to: Any, out: Path, force: bool, as_json: bool, quiet: bool) -> None:
     """Write MODEL for other programs.
 
-    graphml and json are for NetworkX (and Gephi, D3) and keep everything; csv lists all parameters;
-    bif is for general programs for Bayesian networks, where no node has more than 12 parents.
+    graphml and json are for NetworkX (and Gephi, D3) and keep everything; csv lists all parameters.
 
     \b
     Examples:
       noisyor export zoo.safetensors --to graphml --out zoo.graphml
       noisyor export zoo.safetensors --to csv --out zoo-parameters.csv
     """
-    check_output(out, force=force, inputs=[model])
+    common.check_output(out, force=force, inputs=[model])
 
-    from noisyor._util.files import real_path, write_atomically
     from noisyor.io.export import export_network
     from noisyor.io.model_file import load_network
 
     content = export_network(load_network(model), to)
-    write_atomically(real_path(out), content)
+    common.write_output(out, content)
     if as_json:
-        print_json({"file": str(out), "format": to, "bytes": len(content)})
+        common.print_json({"file": str(out), "format": to, "bytes": len(content)})
     elif not quiet:
         click.echo(f"{out}: {len(content):,} bytes")
 
 
 @click.command()
-@model_argument
-@top_option(_SHOWN, least=0)
-@json_option
+@common.model_argument
+@common.top_option(_SHOWN, least=0)
+@common.json_option
 def info(model: Path, top: int, as_json: bool) -> None:
     """Describe MODEL: its size, origin and quality, and its causes.
 
@@ -316,7 +250,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
         "causes": causes,
     }
     if as_json:
-        print_json(record)
+        common.print_json(record)
         return
     click.echo(printable("\n".join(_info_lines(record))))
 

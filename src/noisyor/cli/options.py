@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they print and where they may write."""
+"""Options that several commands share, output paths, printing, and reading models and data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from itertools import chain
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,46 +17,21 @@ import click
 from noisyor._util.validation import OPTIONS
 from noisyor.cli.run import printable
 from noisyor.errors import InvalidSettingError
-from noisyor.tables.options import FORMATS
+from noisyor.tables.options import FORMATS, ReadOptions
 
 if TYPE_CHECKING:
     from noisyor.engines.contract import Engine
     from noisyor.io.model_file import SavedModel
     from noisyor.tables import Table
 
-__all__ = [
-    "NOTHING_FOUND",
-    "PATH",
-    "as_flags",
-    "check_order",
-    "check_output",
-    "data_argument",
-    "engine_with",
-    "few",
-    "force_option",
-    "json_option",
-    "model_argument",
-    "number_ranges",
-    "open_model",
-    "optional_data_argument",
-    "out_option",
-    "print_json",
-    "quiet_option",
-    "read_for",
-    "reading_options",
-    "row_numbers",
-    "seed_option",
-    "table_option",
-    "threads_option",
-    "time_limit_option",
-    "top_option",
-]
-
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
 
 NOTHING_FOUND = 1
 """Exit code of a command that worked and found no cause."""
+
+MAX_CELLS = 2 * 10**8
+"""Entries of the largest dense table that a command writes."""
 
 
 class _PathType(click.Path):
@@ -110,9 +85,9 @@ seed_option = click.option(
 )
 
 
-def threads_option(help: str = "Threads; by default all cores.") -> Decorator:
-    """Add ``--threads N``, see `engine_with`."""
-    return click.option("--threads", type=click.IntRange(min=1), metavar="N", help=help)
+threads_option = click.option(
+    "--threads", type=click.IntRange(min=1), metavar="N", help="Threads; by default all cores."
+)
 
 
 def out_option(
@@ -216,15 +191,10 @@ _READING = (
     click.option("--delimiter", metavar="C", help="Character between fields of a CSV file."),
     click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
     click.option(
-        "--encoding-errors",
-        type=click.Choice(["strict", "replace"]),
-        help="Bytes that are not in the encoding: an error, or replaced.  [default: strict]",
-    ),
-    click.option(
         "--above",
         type=float,
         metavar="X",
-        help="Numbers (grey levels from 0 to 1) larger than X are 1, all others 0.",
+        help="Numbers (gray levels from 0 to 1) larger than X are 1, all others 0.",
     ),
     click.option(
         "--truth",
@@ -249,28 +219,10 @@ _READING = (
         help="Words of documents to keep, the most frequent.  [default: 1000]",
     ),
     click.option(
-        "--max-share",
-        type=float,
-        metavar="SHARE",
-        help="Leave out words in more than this share of the documents.  [default: 0.5]",
-    ),
-    click.option(
         "--stop-words",
         type=click.Choice(["english", "none"]),
         help="Common words to leave out.  [default: english]",
     ),
-    click.option(
-        "--max-tokens",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Only the first N words of a document count.  [default: 500]",
-    ),
-)
-_READING_NAMES = (
-    *("format", "header", "id_column", "weights", "drop", "delimiter", "encoding"),
-    "encoding_errors",
-    *("above", "truth", "invert", "variable", "transpose", "text_field", "vocabulary", "max_share"),
-    *("stop_words", "max_tokens"),
 )
 
 
@@ -279,7 +231,8 @@ def reading_options(function: Function) -> Function:
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **options: Any) -> Any:
-        given = {name: options.pop(name) for name in _READING_NAMES}
+        names = [field.name for field in fields(ReadOptions) if field.name in options]
+        given = {name: options.pop(name) for name in names}
         reading = {name: value for name, value in given.items() if value not in (None, ())}
         return function(*arguments, reading=reading, **options)
 
@@ -330,6 +283,23 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
     check_folder(parent)
 
 
+def check_ending(path: Path, *endings: str) -> str:
+    """Return the ending of an output file, in lower case, which must be one of a few."""
+    ending = path.suffix.lower()
+    if ending not in endings:
+        raise InvalidSettingError(
+            f"{path}: the output is written to {' or '.join(endings)}, not to {path.suffix!r}"
+        )
+    return ending
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Replace a file in one step; a link stays a link."""
+    from noisyor._util.files import real_path, write_atomically
+
+    write_atomically(real_path(path), content)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document on standard output; NaN and infinity become null."""
     from noisyor._util.files import to_json
@@ -341,20 +311,6 @@ def few(items: list[str], shown: int = 8) -> str:
     """Return the first of some names, and how many more there are."""
     more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
     return ", ".join(items[:shown]) + more
-
-
-def number_ranges(option: str, text: str) -> list[range]:
-    """Parse a list such as ``0-9`` or ``0,3,5-7`` into ranges."""
-    ranges = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part)
-        if match is None:
-            raise InvalidSettingError(f"{option} is a list such as 0-9 or 0,3,5, got {text!r}")
-        found = range(int(match[1]), int(match[2] or match[1]) + 1)
-        if not found:
-            raise InvalidSettingError(f"{option}: {part.strip()} runs backwards")
-        ranges.append(found)
-    return ranges
 
 
 def check_order(model: Path, data: Path | None) -> None:
@@ -390,10 +346,17 @@ def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
 
 def row_numbers(text: str, n_rows: int) -> list[int]:
     """Return row indices from a list such as ``0-9`` or ``0,3,5-7``; all must exist."""
-    ranges = number_ranges("--rows", text)
-    last = max(found.stop for found in ranges) - 1
-    if last >= n_rows:
-        raise InvalidSettingError(
-            f"--rows: row {last} does not exist, there are rows 0 to {n_rows - 1}"
-        )
-    return list(dict.fromkeys(chain.from_iterable(ranges)))
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part)
+        if match is None:
+            raise InvalidSettingError(f"--rows is a list such as 0-9 or 0,3,5, got {text!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise InvalidSettingError(f"--rows: {part.strip()} runs backwards")
+        if last >= n_rows:
+            raise InvalidSettingError(
+                f"--rows: row {last} does not exist, there are rows 0 to {n_rows - 1}"
+            )
+        found |= dict.fromkeys(range(first, last + 1))
+    return list(found)

@@ -7,28 +7,14 @@ from typing import Any
 
 import click
 
-from noisyor.cli.options import (
-    PATH,
-    check_order,
-    engine_with,
-    force_option,
-    json_option,
-    model_argument,
-    out_option,
-    print_json,
-    quiet_option,
-    reading_options,
-    threads_option,
-)
+from noisyor.cli import options as common
 from noisyor.cli.run import printable
-
-__all__ = ["report"]
 
 
 @click.command()
-@model_argument
-@click.argument("data", type=PATH, required=False, metavar="[DATA]")
-@out_option("The page.", default="report.html")
+@common.model_argument
+@click.argument("data", type=common.PATH, required=False, metavar="[DATA]")
+@common.out_option("The page.", default="report.html")
 @click.option(
     "--max-rows",
     type=click.IntRange(min=1),
@@ -42,11 +28,11 @@ __all__ = ["report"]
     metavar="NAME",
     help="Column or JSON field of DATA with a class of each row, to set beside the causes.",
 )
-@force_option("Replace a file that is no report.")
-@reading_options
-@threads_option()
-@json_option
-@quiet_option
+@common.force_option("Replace a file that is no report.")
+@common.reading_options
+@common.threads_option
+@common.json_option
+@common.quiet_option
 def report(
     model: Path,
     data: Path | None,
@@ -72,7 +58,7 @@ def report(
     """
     from noisyor.report.page import write_report
 
-    check_order(model, data)
+    common.check_order(model, data)
     result = write_report(
         model,
         data,
@@ -81,11 +67,11 @@ def report(
         max_rows=max_rows,
         labels=labels,
         force=force,
-        engine=engine_with(threads),
+        engine=common.engine_with(threads),
         progress=False if quiet or as_json else None,
     )
     if as_json:
-        print_json(result)
+        common.print_json(result)
     elif not quiet:
         click.echo(printable(_text(result)))
 

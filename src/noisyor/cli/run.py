@@ -14,8 +14,6 @@ import click
 
 from noisyor.errors import NoisyOrError
 
-__all__ = ["FAILED", "INTERRUPTED", "printable", "run_command_line"]
-
 FAILED, INTERRUPTED = 2, 130
 
 _PLAIN = (

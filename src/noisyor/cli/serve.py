@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from noisyor.cli.options import model_argument
+from noisyor.cli import options as common
 
 if TYPE_CHECKING:
     from noisyor.serve.subjects import Subject
-
-__all__ = ["run_server", "serve", "server_options"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -46,7 +44,7 @@ def run_server(load: Callable[[], Subject], port: int, opened: bool) -> None:
 
 
 @click.command()
-@model_argument
+@common.model_argument
 @server_options
 def serve(model: Path, port: int, opened: bool) -> None:
     """Show MODEL on an interactive page: type findings and see their likely causes.
