@@ -1,7 +1,7 @@
-"""Measures one source tree for ``against_commit.py``, which starts it with that tree's ``src``.
+"""Measure one source tree for ``against_commit.py``, which starts this script with its ``src``.
 
-Public names of the package alone are used, so that modules may differ between the trees. A variant
-that a tree cannot run is answered with its error.
+The script uses only public names of the package, so that modules may differ between the trees. If a
+tree cannot run a variant, the answer is the error.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Variant = Callable[[], float]
 
 
 def variants_of(message: dict[str, Any]) -> dict[str, Variant]:
-    """Build a problem from the rows in a file, and what is measured on it.
+    """Build a problem from the rows in a file, and the functions to measure on it.
 
-    The tree that is asked first trains the parameters and writes them to a file, so that both
-    trees start from the same ones.
+    The first tree trains the parameters and writes them to a file, so that both trees start from
+    the same parameters.
     """
     rows = nor.Observations.of(sp.csr_array(sp.load_npz(message["rows"])))
     problem, theta = BUILDERS[message["problem"]](rows), Path(message["theta"])
@@ -69,7 +69,7 @@ def variants_of(message: dict[str, Any]) -> dict[str, Variant]:
 
 
 def _others(problem: Problem, network: nor.Network) -> dict[str, Variant]:
-    """Further calls on a small problem, each of which enters kernels of its own."""
+    """Return further calls on a small problem; each uses other kernels."""
     rows, few = problem.rows, problem.rows.take(slice(0, 10))
 
     def gibbs() -> float:

@@ -1,4 +1,4 @@
-"""Max-product on one batch of rows, as the benchmarks time it."""
+"""Max-product on one batch of rows, for timing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from noisyor.model.network import Network
 
 
 class BatchInference:
-    """The engine with everything laid out that a step of training lays out once.
+    """An engine with prepared network and rows; a call runs inference.
 
-    A call passes messages, decodes them and evaluates ``log p(h, x)`` of every row.
+    A call passes messages, decodes the states and evaluates ``log p(h, x)`` of every row.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class BatchInference:
         return found, self.engine.log_joint(self.prepared, self.evidence, found.states)
 
     def max_product(self, *, with_beliefs: bool = False) -> MaxProductResult:
-        """Messages and decoding alone."""
+        """Pass messages and decode the states."""
         return self.engine.max_product(
             self.prepared, self.evidence, self.options, self.key, with_beliefs=with_beliefs
         )
 
     def gradient(self, found: MaxProductResult) -> GradientSum:
-        """The sum over rows of ``log p(h, x)`` and its gradient."""
+        """Return the sum over rows of ``log p(h, x)``, and its gradient."""
         return self.engine.log_joint_gradient(self.prepared, self.evidence, found.states)

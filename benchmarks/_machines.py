@@ -1,4 +1,4 @@
-"""A scheduler and workers as processes of their own on this machine, watched from outside."""
+"""Start a Dask scheduler and workers as processes on this machine, and measure them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ memory 10 times, which takes six times the CPU time of all its other work.
 
 
 class Machines:
-    """A scheduler and workers of one thread each, over TCP, and a client in this process.
+    """A scheduler, workers with one thread each, connected by TCP, and a client in this process.
 
-    With ``pin``, worker number n has core number n to itself, as far as its own group goes.
+    With ``pin``, worker n runs on core n only.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Machines:
         )
 
     def processes(self) -> dict[str, psutil.Process]:
-        """All processes by what they are; a worker that is being started again is left out."""
+        """Return all processes by role; workers that are restarting are left out."""
         found = {"client": psutil.Process(), "scheduler": psutil.Process(self._scheduler.pid)}
         for number, each in enumerate(self._nannies):
             nanny = psutil.Process(each.pid)
@@ -83,11 +83,11 @@ class Machines:
         return found
 
     def workers(self) -> list[psutil.Process]:
-        """The processes that tasks run in."""
+        """Return the processes in which tasks run."""
         return [each for name, each in self.processes().items() if name.startswith("worker")]
 
     def cpu(self) -> Stamp:
-        """CPU seconds of each process so far, and the time."""
+        """Return the CPU seconds of each process so far, and the time."""
         found = {"wall": time.perf_counter()}
         for name, process in self.processes().items():
             spent = process.cpu_times()
@@ -95,7 +95,7 @@ class Machines:
         return found
 
     def memory(self) -> dict[str, int]:
-        """Resident bytes of each process."""
+        """Return the resident memory of each process in bytes."""
         found = {}
         for name, process in self.processes().items():
             try:
@@ -105,7 +105,7 @@ class Machines:
         return found
 
     def kill(self) -> None:
-        """End scheduler and workers as a power cut would."""
+        """Kill the scheduler and the workers."""
         doomed = [p for name, p in self.processes().items() if name != "client"]
         for process in doomed:
             process.kill()
@@ -113,7 +113,7 @@ class Machines:
             each.wait()
 
     def close(self) -> None:
-        """End everything in order."""
+        """Shut down client, workers and scheduler."""
         self.client.close()
         for each in (*self._nannies, self._scheduler):
             each.terminate()
@@ -130,7 +130,7 @@ class Machines:
 
 
 class Watch:
-    """Looks at something every few seconds, in a thread, until it is left."""
+    """Call a function every few seconds in a thread, until the context ends."""
 
     def __init__(self, look: Callable[[], Any], seconds: float) -> None:
         self.seen: list[tuple[float, Any]] = []
@@ -152,12 +152,12 @@ class Watch:
 
 
 def between(before: Stamp, after: Stamp) -> Stamp:
-    """What was spent between two stamps."""
+    """Return the CPU seconds and wall seconds between two measurements."""
     return {name: after[name] - before.get(name, 0.0) for name in after}
 
 
 def by_role(spent: Stamp) -> Stamp:
-    """CPU seconds of client, scheduler, nannies and workers."""
+    """Sum CPU seconds by role: client, scheduler, nannies and workers."""
     roles = dict.fromkeys(("client", "scheduler", "nanny", "worker"), 0.0)
     for name, seconds in spent.items():
         if name != "wall":
@@ -166,7 +166,7 @@ def by_role(spent: Stamp) -> Stamp:
 
 
 def _variable(setting: str) -> str:
-    """The environment variable of a setting of Dask."""
+    """Return the environment variable of a Dask setting."""
     return "DASK_" + setting.upper().replace(".", "__").replace("-", "_")
 
 

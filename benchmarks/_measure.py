@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: interleaved timing, a description of the machine, JSON output."""
+"""Functions for benchmarks: interleaved timing, a description of the machine, JSON output."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 
 class Timing(NamedTuple):
-    """What a case returns that ran in another process and was timed there."""
+    """Times of a case that ran in another process."""
 
     wall_ms: float
     cpu_ms: float
 
 
 class Rounds(NamedTuple):
-    """Times of every case in each round, and the share of the cores that others used at most."""
+    """Times of every case in each round, and the largest share of the cores that others used."""
 
     timings: list[dict[str, Timing]]
     share_of_others: float
@@ -34,13 +34,13 @@ def interleaved(
     repeat: int = 1,
     quiet: float | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Median wall and CPU milliseconds of each case over rounds, see `in_rounds`."""
+    """Return median wall and CPU milliseconds of each case over rounds, see `in_rounds`."""
     used, share = in_rounds(cases, rounds, repeat, quiet)
     return {name: summary(used, name, share) for name in cases}
 
 
 def summary(used: list[dict[str, Timing]], name: str, share: float) -> dict[str, float]:
-    """Medians of one case, for the JSON file."""
+    """Return the medians of one case for the JSON file."""
     return {
         "wall_ms": significant(median(turn[name].wall_ms for turn in used)),
         "cpu_ms": significant(median(turn[name].cpu_ms for turn in used)),
@@ -56,12 +56,12 @@ def in_rounds(
     repeat: int = 1,
     quiet: float | None = None,
 ) -> Rounds:
-    """Time the cases in rounds in which every case has its turn.
+    """Time the cases in rounds; every round runs every case.
 
-    What disturbs the machine for a while then disturbs all cases alike. A case is called
-    ``repeat`` times a turn, once without the clock before the first round. With ``quiet``, rounds
-    during which other programs used more than that share of the cores are not counted; if there
-    are too few others, the quietest are.
+    If other programs slow the machine for a while, they slow all cases. A case is called ``repeat``
+    times in every round, and once before the first round without timing. With ``quiet``, rounds
+    during which other programs used more than that share of the cores do not count, unless too few
+    rounds remain; then the quietest rounds count.
     """
     for case in cases.values():
         case()
@@ -116,7 +116,7 @@ def _round(cases: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, 
 
 
 class _Watch:
-    """How much of the machine other programs use from now on."""
+    """Measure the share of the machine that other programs use from now on."""
 
     def __init__(self) -> None:
         self.began = time.perf_counter()
@@ -126,26 +126,26 @@ class _Watch:
         return time.perf_counter() - self.began
 
     def share_of_others(self, own_elsewhere: float = 0.0) -> float:
-        """Share of all cores; processes of ours that still run are given by their seconds."""
+        """Return the share of all cores; ``own_elsewhere``: CPU seconds of our other processes."""
         own = _own_seconds() - self.own + own_elsewhere
         others = busy_seconds() - self.busy - own
         return max(0.0, others) / (self.seconds() * len(os.sched_getaffinity(0)))
 
 
 def significant(value: float, digits: int = 4) -> float:
-    """The number rounded to some significant digits."""
+    """Round a number to some significant digits."""
     return float(f"{value:.{digits}g}")
 
 
 class Machine:
-    """What a benchmark ran on, and how much of it others used meanwhile."""
+    """The machine that a benchmark ran on, and the share of it that other programs used."""
 
     def __init__(self) -> None:
         self.load = os.getloadavg()
         self.watch = _Watch()
 
     def describe(self, *packages: str) -> dict[str, Any]:
-        """For the JSON file; call it at the end. Packages not installed are left out."""
+        """Return the description for the JSON file; call this at the end of a benchmark."""
         return {
             "cpu": _cpu_model(),
             "cores": len(os.sched_getaffinity(0)),
@@ -160,10 +160,12 @@ class Machine:
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
-    """A parser with the options that every benchmark has."""
+    """Return a parser with the options of every benchmark."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds, at least")
+    parser.add_argument(
+        "--rounds", type=int, default=15, help="smallest number of interleaved rounds"
+    )
     parser.add_argument(
         "--quiet",
         type=float,
@@ -174,22 +176,24 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 
 def idea_arguments(description: str, ideas: Iterable[str]) -> argparse.ArgumentParser:
-    """The same for a benchmark that compares ideas on data and keeps finished runs."""
+    """Return a parser for a benchmark that compares settings on data and stores finished runs."""
     parser = arguments(description)
-    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
-    parser.add_argument("--only", nargs="*", choices=list(ideas), help="ideas to compare")
+    parser.add_argument(
+        "--data", type=Path, help="folder of the data files (default: NOISYOR_DATA)"
+    )
+    parser.add_argument("--only", nargs="*", choices=list(ideas), help="settings to compare")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--table", type=Path, metavar="JSON", help="print the tables and stop")
     return parser
 
 
 def earlier(path: Path | None, blank: dict[str, Any]) -> dict[str, Any]:
-    """What an earlier call has written to the file, if it has; otherwise ``blank``."""
+    """Return the results that an earlier call wrote to the file, or ``blank``."""
     return blank if path is None or not path.exists() else json.loads(path.read_text())
 
 
 def write(path: Path | None, content: Mapping[str, Any]) -> None:
-    """Write the results, if a file was asked for."""
+    """Write the results to the file, if one is given."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=2) + "\n")
@@ -216,7 +220,7 @@ def _cpu_model() -> str:
 
 
 def busy_seconds() -> float:
-    """Seconds that all cores together were not idle; our own where the system does not tell."""
+    """Return the busy seconds of all cores; of this process if the system does not report them."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     except OSError:

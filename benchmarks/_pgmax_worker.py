@@ -1,8 +1,8 @@
 """Max-product with PGMax, for `against_pgmax.py`; runs in an environment that has PGMax.
 
-Reads JSON lines from standard input, answers each with one line. The first describes the problem
-and is answered when everything has been compiled; after that every ``{"command": "run"}`` is one
-timed inference of the whole batch.
+The script reads JSON lines from standard input and answers each with one line. The first line
+describes the problem; the answer follows when everything has been compiled. After that, every
+``{"command": "run"}`` is one timed inference of the whole batch.
 """
 
 import json
@@ -19,7 +19,7 @@ CERTAIN = 1e6
 
 
 def pairwise(theta):
-    """Log-potentials (n, 2, 2) of a cause and what it sends along an edge: a cause may fail."""
+    """Return log-potentials (n, 2, 2) of a cause and the auxiliary variable of its edge."""
     result = np.zeros((*theta.shape, 2, 2))
     result[..., 0, 1] = -CERTAIN
     result[..., 1, 0] = -theta
@@ -28,7 +28,7 @@ def pairwise(theta):
 
 
 def build(theta, noise, prior_log_odds, iterations, damping):
-    """Inference of a batch of rows: X (rows, n_visible) to beliefs (rows, n_hidden)."""
+    """Return a function from a batch X (rows, n_visible) to beliefs (rows, n_hidden)."""
     n_visible, n_hidden = theta.shape
     hidden = vgroup.NDVarArray(num_states=2, shape=(n_hidden,))
     visible = vgroup.NDVarArray(num_states=2, shape=(n_visible,))

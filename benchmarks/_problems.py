@@ -1,4 +1,4 @@
-"""The problems that the benchmarks measure: the paper's data, networks and settings.
+"""Problems for benchmarks: the paper's data, networks and settings.
 
 Only public names of the package are used at the top of this module: ``against_commit.py``
 builds the same problems with the package of another commit.
@@ -24,7 +24,7 @@ BMF_BATCH = 20
 
 
 class Problem(NamedTuple):
-    """A network before training, its training rows, and how the paper trains it."""
+    """A network before training, its training rows, and the paper's training settings."""
 
     network: Network
     rows: Observations
@@ -33,7 +33,7 @@ class Problem(NamedTuple):
     learning_rate: float
 
     def trained(self, steps: int) -> TrainingResult:
-        """The result of some updates, to measure where messages carry information."""
+        """Return the network after some updates, so that messages carry information."""
         return nor.train(
             self.network,
             self.rows,
@@ -46,14 +46,14 @@ class Problem(NamedTuple):
         )
 
     def batches(self) -> list[Observations]:
-        """The minibatches in the order in which training takes them."""
+        """Yield the minibatches in the order of training."""
         shuffled = self.rows.shuffled(0)
         size = self.batch_size
         return [shuffled.take(slice(k, k + size)) for k in range(0, shuffled.n_rows, size)]
 
 
 def active_edges(network: Network, rows: Observations, ancestors_only: bool) -> float:
-    """Mean number of edges that messages pass along: into active visibles and hidden nodes."""
+    """Return the mean number of edges into active visibles and hidden nodes of a row."""
     counts = np.diff(network.child_ptr)
     first = network.n_visible
     into_visibles = sum(int(counts[_ones(rows, r)].sum()) for r in range(rows.n_rows))
@@ -78,14 +78,14 @@ def _ones(rows: Observations, number: int) -> npt.NDArray[np.int32]:
 
 
 def data_directory(given: Path | None) -> Path | None:
-    """The directory of the data files: the argument, else ``NOISYOR_DATA``, else None."""
+    """Return the folder of the data files: the argument, else ``NOISYOR_DATA``, else None."""
     if given is None and os.environ.get("NOISYOR_DATA"):
         given = Path(os.environ["NOISYOR_DATA"])
     return given
 
 
 def use_data(given: Path | None) -> None:
-    """Let the loaders of the library look in the directory of the argument first."""
+    """Make the loaders of the library search the given folder first."""
     if given is not None:
         os.environ["NOISYOR_DATA"] = str(given)
 
@@ -99,7 +99,7 @@ class BooleanProduct(NamedTuple):
 
 
 def bmf_data(n: int, r: int, seed: int = 0) -> BooleanProduct:
-    """The paper's Boolean matrix factorization of rank r."""
+    """Draw the paper's Boolean matrix factorization of rank r."""
     density = np.sqrt(1 - 0.75 ** (1 / r))
     generator = np.random.default_rng(seed)
     _, U, V = (generator.random(shape) < density for shape in [(n, r), (n, r), (r, n)])
@@ -108,7 +108,7 @@ def bmf_data(n: int, r: int, seed: int = 0) -> BooleanProduct:
 
 
 def bmf_near_truth(n: int, r: int) -> Problem:
-    """The same with the parameters that training should find, and noise on them."""
+    """Return the factorization of rank r with the true parameters and noise on them."""
     problem, data = bmf(n, r), bmf_data(n, r)
     generator = np.random.default_rng(1)
     failure = np.where(data.V, 0.1, 0.95) + generator.uniform(-0.05, 0.05, (r, n))
@@ -124,7 +124,7 @@ def bmf_near_truth(n: int, r: int) -> Problem:
 
 
 def bmf(n: int, r: int) -> Problem:
-    """Boolean matrix factorization with r hidden nodes."""
+    """Return the problem of Boolean matrix factorization with r hidden nodes."""
     return _bmf_of(Observations.of(bmf_data(n, r).X), r)
 
 
@@ -164,7 +164,7 @@ def load_tiny20(data: Path) -> Observations:
 
 
 def _datasets() -> Any:
-    """Import the paper's data, which the package of another commit need not know."""
+    """Import the loaders of the paper's data, which may be missing in another commit."""
     import _root  # noqa: F401
     from reproduction import datasets
 

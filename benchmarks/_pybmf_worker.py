@@ -2,8 +2,8 @@
 
     python _pybmf_worker.py METHOD K IN.npz OUT.npz
 
-Reads the binary matrix ``X`` (rows, columns) and writes ``factors`` (at most K, columns), the
-version, and the CPU seconds of the fit, imports not counted.
+The script reads the binary matrix ``X`` (rows, columns) and writes ``factors`` (at most K,
+columns), the version of PyBMF, and the CPU seconds of the fit without imports.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def fit(model, X):
-    """Factors and wrong entries of the training rows."""
+    """Return the factors and the number of wrong entries of the training rows."""
     quiet = {"show_logs": False, "save_model": False, "show_result": False}
     model.fit(X.astype(float), task="reconstruction", **quiet)
     U, V = model.U.toarray() > 0, model.V.toarray() > 0

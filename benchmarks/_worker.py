@@ -1,4 +1,4 @@
-"""A process of another environment or source tree that measures for us: JSON lines in and out."""
+"""A process in another environment or source tree, controlled by JSON lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Worker:
-    """The process, started with a first message; ``first`` is what it answered."""
+    """The process; it starts with a first message, and ``first`` is the answer."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """Let the process end."""
+        """End the process."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()

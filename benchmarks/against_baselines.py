@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def load(name: str, folder: Path) -> tuple[nor.Observations, nor.Observations]:
-    """Training and test rows of a set, at most `TRAIN_ROWS` and `TEST_ROWS` of them."""
+    """Load training and test rows of a set, at most `TRAIN_ROWS` and `TEST_ROWS`."""
     if name in ("zoo", "tiny20"):
         file = {"zoo": "bmf_zoo.npz", "tiny20": "20news_w100.mat"}[name]
         if name == "zoo":
@@ -80,7 +80,7 @@ def load(name: str, folder: Path) -> tuple[nor.Observations, nor.Observations]:
 
 
 def run(training: nor.Observations, test: nor.Observations, n_components: int) -> dict[str, Any]:
-    """Mean log p of the test rows in nats by every model, and noisy-OR minus the mixture."""
+    """Return the mean test log p of every model in nats, and noisy-OR minus the mixture."""
     scores: dict[str, FloatArray] = {}
     models: dict[str, dict[str, Any]] = {}
 
@@ -118,7 +118,7 @@ def run(training: nor.Observations, test: nor.Observations, n_components: int) -
 
 
 def table(cases: dict[str, Any]) -> str:
-    """Log p of every model, as Markdown."""
+    """Return log p of every model as a Markdown table."""
     lines = [
         f"| data, components | rows, columns | {' | '.join(MODELS)} | noisy-OR − mixture |",
         f"| --- | ---: | {'---: | ' * len(MODELS)}---: |",

@@ -1,12 +1,12 @@
-"""How much slower is the compiled Python engine than the same arithmetic written in C?
+"""Compare the speed of the compiled engine with a C kernel of the same arithmetic.
 
     python benchmarks/against_c.py [--json results/against_c.json]
 
-Max-product on a batch of 20 rows of the paper's Boolean matrix factorization, 100 iterations, one
-thread each, with the true parameters and some noise on them: ``max_product.c``, compiled here with
-``cc -O3 -march=native -ffast-math`` for 8 and for 16 lanes, of which the faster counts, against
-the engine on the prepared network. All beliefs must agree. The C function writes beliefs only; the
-engine also decodes, evaluates log p(h, x) and handles any graph.
+Both run 100 iterations of max-product on a batch of 20 rows of the paper's Boolean matrix
+factorization, on one thread each, with the true parameters and some noise on them. The script
+compiles ``max_product.c`` with ``cc -O3 -march=native -ffast-math`` for 8 and for 16 lanes and
+takes the faster one. All beliefs must agree. The C function writes beliefs only; the engine also
+decodes, evaluates log p(h, x) and handles any graph.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TOLERANCE = 1e-3
 
 
 def compile_c(directory: Path) -> tuple[dict[int, ctypes.CDLL], str]:
-    """A shared library for each number of lanes, and the compiler's name."""
+    """Compile a shared library for each number of lanes; return them and the compiler's name."""
     compiler = os.environ.get("CC", "cc")
     source = Path(__file__).with_name("max_product.c")
     libraries = {}
@@ -49,7 +49,7 @@ def compile_c(directory: Path) -> tuple[dict[int, ctypes.CDLL], str]:
 
 
 class CKernel:
-    """The C function with its inputs laid out for one network and one batch."""
+    """The C function with its inputs for one network and one batch."""
 
     def __init__(
         self, library: ctypes.CDLL, lanes: int, network: Network, rows: Observations

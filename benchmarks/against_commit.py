@@ -1,20 +1,21 @@
-"""Is this source tree as fast as another one? Both run side by side, in turns.
+"""Compare the speed of this source tree with another one; both run alternately.
 
     python benchmarks/against_commit.py --baseline OTHER [--data DIR] [--only NAME ...] \\
         [--json results/against_commit.json]
 
-OTHER is the folder of another commit, for example a ``git worktree``. Two kinds of work:
+OTHER is the folder of another commit, for example a ``git worktree``. The script measures two kinds
+of work:
 
 * the updates of ``update_time.py``, and some other calls on the smallest of its problems, in one
-  process for each tree. Rounds alternate between the two processes, and a ratio is that of one
-  round, so that what disturbs the machine for a while disturbs both sides. Both trees have the
-  same rows and start from the same parameters; the values that they compute are compared;
+  process for each tree. Rounds alternate between the two processes, and ratios are computed within
+  a round, so that a busy machine slows both sides. Both trees have the same rows and start from the
+  same parameters; the values that they compute are compared;
 * ``demo`` and ``fit``: the commands ``noisyor demo`` and ``noisyor fit examples/animals.csv``
   with eight components. Each run has an empty folder for compiled kernels (*cold*) and is
   repeated with the kernels that it compiled (*warm*).
 
-Ratios are this tree to the baseline, medians over the rounds, of wall time and of CPU time: below 1
-this tree is faster.
+A ratio is the time of this tree divided by the time of the baseline, for wall time and CPU time, as
+a median over the rounds. Below 1, this tree is faster.
 """
 
 from __future__ import annotations

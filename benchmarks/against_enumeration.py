@@ -4,15 +4,15 @@
     python benchmarks/against_enumeration.py --seconds 600
     python benchmarks/against_enumeration.py --seed 7 --first 31 --networks 1   # one again
 
-Each network comes from a random builder, with random parameters between 0 and 9e5, tied or fixed
-entries, and rows with missing values and weights. It has at most 12 hidden nodes, so that all
-hidden states can be enumerated. The enumeration below uses long doubles and shares no code with the
+Each network is built by a random builder. It has random parameters between 0 and 9e5, some tied or
+fixed, and rows with missing values and weights. It has at most 12 hidden nodes, so that all hidden
+states can be enumerated. The enumeration below uses long doubles and shares no code with the
 library. The seed is new in every run unless it is given, and it is printed. A failure prints the
 command that repeats it, and the exit code is 1. Ctrl-C ends the run with the count so far. A second
-of CPU time is enough for about 20 networks with ``--engines numba``, and for 10 with all engines:
-chains of the NumPy engine are slow and asked for in one network of six.
+of CPU time is enough for about 20 networks with ``--engines numba`` and for 10 with all engines.
+Chains of the NumPy engine are slow, so they run in one network of six.
 
-Tolerances, and why they are what they are:
+Tolerances and their reasons:
 
 * ``EXACT`` (1e-9, relative to 1 + the size of the terms): sums of a few hundred doubles. Rounding
   alone gives about 1e-13; a wrong formula gives more than 1e-6. Sums of parameters of 1e6 leave
@@ -176,7 +176,7 @@ def _tied(random: np.random.Generator) -> nor.Network:
 
 
 def _tree(random: np.random.Generator) -> nor.Network:
-    """Draw a graph without cycles, whatever the direction of its edges."""
+    """Draw a graph without undirected cycles."""
     n_hidden = int(random.integers(1, 8))
     n_visible = int(random.integers(n_hidden, n_hidden + 6))
     lower = [(k, k) for k in range(n_hidden)]  # so that every hidden node has a visible child
@@ -410,7 +410,7 @@ class Checks:
 
 
 def compare(problem: Problem, engines: dict[str, Any], seed: int, checks: Checks) -> None:
-    """Ask everything of every engine about one network."""
+    """Run all checks of one network with every engine."""
     network = problem.network
     total = network.theta[network.param].sum() + network.theta[network.leak_param].sum()
     checks.rounding = EXACT + 1e-14 * total
@@ -453,7 +453,7 @@ def check_log_joint(
 
 
 def check_modes(problem: Problem, truth: Enumeration, engine: Any, checks: Checks) -> None:
-    """Check what max-product says of its own explanations, in every variant."""
+    """Check the values that max-product reports for its explanations, in every variant."""
     network, rows = problem.network, problem.observations
     best = truth.table.max(axis=1)
     variants = {
@@ -643,7 +643,7 @@ def check_evidence(
 def check_explanations(
     problem: Problem, truth: Enumeration, random: np.random.Generator, checks: Checks
 ) -> None:
-    """Check what the library says about one row: causes, counterfactuals, questions, shares."""
+    """Check explanations of one row: causes, counterfactuals, questions, shares."""
     network, rows = problem.network, problem.observations
     posterior = nor.inference.enumerate_posterior(network, rows)
     checks.near("enumerate_posterior", posterior.log_likelihood, truth.log_p)
@@ -770,7 +770,7 @@ def _questions() -> Iterator[tuple[str, Any]]:
 def check_agreement(
     problem: Problem, engines: dict[str, Any], states: States, checks: Checks
 ) -> None:
-    """Check that compiled engines agree with NumPy where enumeration has no say."""
+    """Check that compiled engines agree with NumPy where enumeration gives no answer."""
     if not {"numpy", "numba"} <= set(engines):
         return
     network, evidence = problem.network, Evidence.of(problem.network, problem.observations)
@@ -816,10 +816,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--networks", type=int, default=None, help="how many (default 100)")
-    parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
+    parser.add_argument(
+        "--networks", type=int, default=None, help="number of networks (default 100)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=None, help="seed (default: a new one, which is printed)"
+    )
     parser.add_argument("--first", type=int, default=0, help="index of the first network")
-    parser.add_argument("--seconds", type=float, default=None, help="stop after so long")
+    parser.add_argument("--seconds", type=float, default=None, help="stop after this many seconds")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     options = parser.parse_args()
     fresh = int(np.random.SeedSequence().generate_state(1)[0])

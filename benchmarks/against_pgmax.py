@@ -1,20 +1,20 @@
-"""How much faster is inference than with PGMax, the library behind the paper, on the same CPU?
+"""Compare the speed of inference with PGMax, the library behind the paper, on the same CPU.
 
     python benchmarks/against_pgmax.py --pgmax-python ENVIRONMENT/bin/python \\
         [--json results/against_pgmax.json]
 
-PGMax needs an environment of its own; its declared requirements are far more than it imports:
+PGMax needs its own environment. It imports only some of its declared requirements:
 
     python -m venv ENVIRONMENT
     ENVIRONMENT/bin/pip install jax==0.4.30 jaxlib==0.4.30 "numpy<2" numba cvxpy absl-py
     ENVIRONMENT/bin/pip install --no-deps pgmax==0.6.1
 
-Both run 100 iterations with damping 0.5 on 20 rows of the paper's Boolean matrix factorization,
-mode inference with the true parameters and some noise on them, in turns, on all cores. PGMax runs
-the paper's factor graph, a pairwise factor for every edge and an OR factor for every visible
-node, the leak included, batched with ``vmap`` and compiled before the clock starts. Its order of
-messages is "ours, authors' order"; in our default order states may differ where max-product does
-not converge.
+Both infer the modes of 20 rows of the paper's Boolean matrix factorization by 100 iterations with
+damping 0.5, alternately and on all cores. The parameters are the true ones with some noise. PGMax
+runs the paper's factor graph: a pairwise factor for every edge and an OR factor for every visible
+node, the leak included. It is batched with ``vmap`` and compiled before the timing. PGMax uses the
+order of messages called "ours, authors' order". In our default order, states may differ if
+max-product does not converge.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python benchmarks/deconvolution_beyond.py [--splits 10] [--json FILE]
 
-80 of the paper's 100 images to learn from, 20 to explain, as many features of the same size as in
-the paper's model (at most five of 6 x 6). A split that the JSON file already holds is not run
-again. The paper: test Elbo -43.12, reconstruction error 2.96 %, intersection over union 0.99. See
-docs/beyond_features.md.
+A split has 80 of the paper's 100 images for training and 20 for testing. The model has at most five
+features of 6 x 6 pixels, as in the paper. Splits that are already in the JSON file are skipped. The
+paper has a test Elbo of -43.12, a reconstruction error of 2.96 % and an intersection over union of
+0.99. See docs/beyond_features.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from reproduction.one_layer import DECONVOLUTION_PROTOCOL, FEATURE_SHAPE, N_FEAT
 
 
 def scores(network: Network, rows: Observations, true: Any) -> dict[str, float]:
-    """The paper's measures: mode by max-product at temperature zero, no icm."""
+    """Compute the paper's measures at the mode of max-product, without ICM."""
     posterior = nor.explain(network, rows, nor.MaxProduct())
     images = rows.to_dense().astype(int).reshape(-1, *rows.shape)
     bounds = nor.evaluate(network, rows)
@@ -64,7 +64,7 @@ def run(split: int, options: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--steps", type=int, help="of fine-tuning; 0 scores the search alone")
+    parser.add_argument("--steps", type=int, help="steps of fine-tuning; 0 scores the search alone")
     options = parser.parse_args()
     path: Path | None = options.json
     runs: list[dict[str, Any]] = []

@@ -1,11 +1,11 @@
-"""How fast are the engines beside each other, on the same rows?
+"""Compare the speed of the engines on the same rows.
 
     python benchmarks/engines.py [--device cpu|cuda] [--data DIR] [--json results/engines.json]
 
-Max-product by Warp against numba on one thread: networks of the paper, all rows of a problem in one
-call, after a call that compiles. ``same_states`` is the share of rows whose states are those of
-numba. On the CPU both engines have one thread, and the medians of CPU time count. On a GPU, of
-which none has been measured so far, wall time does, copies to the device and back included.
+The script times max-product by Warp and by numba on networks of the paper, with all rows of a
+problem in one call, after a call that compiles the kernels. ``same_states`` is the share of rows
+with equal states. On the CPU both engines use one thread, and medians of CPU time are compared. On
+a GPU (not measured so far), wall time is compared, with copies to the device and back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_ROWS = 1000
 
 
 def problems(data: Path | None) -> dict[str, Problem]:
-    """Dense networks, and those of the data files that are there."""
+    """Return dense networks, and networks of the data files that are present."""
     found = {f"matrix of {n}, rank {r}": bmf_near_truth(n, r) for n, r in [(100, 20), (400, 80)]}
     loaders: dict[str, Callable[[Path], Problem]] = {
         "blind deconvolution": blind_deconvolution,
@@ -61,7 +61,9 @@ def calls(engines: dict[str, Engine], problem: Problem) -> dict[str, Callable[[]
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
+    parser.add_argument(
+        "--data", type=Path, help="folder of the data files (default: NOISYOR_DATA)"
+    )
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ...")
     given = parser.parse_args()
     machine = Machine()

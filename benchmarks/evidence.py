@@ -1,15 +1,15 @@
-"""How tight are bounds on log p(x), and does training on a set of explanations help?
+"""Measure how tight bounds on log p(x) are, and whether training on better bounds helps.
 
     python benchmarks/evidence.py [--data DIR] [--json results/evidence.json] [--skip-training]
 
 Elbo^MP and Elbo^VI are the paper's bounds; ``set`` is `nor.evidence_bound`, ``estimate`` is
-`nor.estimate_evidence` with the standard error of its mean. Where all configurations can be
-enumerated the exact value is given. All are means over rows, in nats.
+`nor.estimate_evidence` with the standard error of its mean. If all configurations can be
+enumerated, the exact value is given too. All numbers are means over rows, in nats.
 
-Training: the same network, data and seed, with one mode or one sample per row (with ICM or not),
-with eight samples, or with eight times the steps. Scored on held-out rows by both of the paper's
-bounds and by the set's. The rows "weighted set" in the results are of commit 13ec29d; see
-docs/evidence.md for why that method is gone.
+Training runs have the same network, data and seed. They use one mode or one sample per row (with
+ICM or without), eight samples, or eight times the steps. They are scored on held-out rows by both
+of the paper's bounds and by ``set``. The rows "weighted set" of the results were made with commit
+13ec29d; docs/evidence.md says why that method was removed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def enumerable() -> Iterator[dict[str, Any]]:
 
 
 def bmf_test_rows(n: int, r: int) -> Observations:
-    """Rows that were not trained on: other states, the same features."""
+    """Draw test rows: other states, the same features."""
     data = bmf_data(n, r)
     generator = np.random.default_rng(7)
     other = generator.random((ROWS, r)) < data.U.mean()

@@ -1,10 +1,11 @@
-"""What does each idea of the search for factors gain?
+"""Measure the contribution of each step of the search for factors.
 
     python benchmarks/factorization_ablation.py [--json FILE]
 
-From one run of joint max-product to the whole search, on clean and on flipped matrices of the
-paper's generator. ``error_pct`` is against the clean training matrix, ``test_re_pct`` on unseen
-rows; means over seeds. Cells that the JSON file already holds are not run again.
+The variants range from one run of joint max-product to the whole search, on clean and on flipped
+matrices of the paper's generator. ``error_pct`` is the error against the clean training matrix,
+``test_re_pct`` the error on unseen rows, both as means over seeds. Cells that are already in the
+JSON file are skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from _measure import Machine, arguments, significant, write
-from _sceptics import errors
+from _simple_baselines import errors
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.inference.joint import JointMaxProduct, pmp_factorize
 from noisyor.search.cover import Cover, Matrix, prune, refine
@@ -66,7 +67,7 @@ STAGES: dict[str, Stage] = {
 def measure(
     n: int, r: int, flips: float, stage: Callable[[Any, int, int], Found]
 ) -> dict[str, Any]:
-    """Means over the seeds."""
+    """Return means over the seeds."""
     rows = []
     for seed in SEEDS:
         data = generate_bmf(n, r, seed)
@@ -84,7 +85,7 @@ def measure(
 
 
 def table(problems: dict[str, Any]) -> str:
-    """The results as Markdown."""
+    """Return the results as a Markdown table."""
     lines = [f"| | {' | '.join(problems)} |", "| --- |" + " ---: |" * len(problems)]
     for name in STAGES:
         cells = [

@@ -1,13 +1,14 @@
-"""How good are factorizations by the default settings, beside the paper and two sceptics?
+"""Compare factorizations by the default settings with the paper and two simple baselines.
 
     python benchmarks/factorization_beyond.py [--only NAME ...] [--json FILE]
 
-Matrices come from the paper's generator with seeds that no other part of the project uses. Each
-case is written to the JSON file as soon as it is finished and not run again. ``test_re_pct`` is the
-error on unseen rows; with flipped entries, on the clean version of the training rows, by what was
-learned from the flipped ones. ``share_of_gap_pct`` says how far the test bound lies on the way from
-the true parameters' bound to the paper's. The sceptics: ``ten lines``, a non-negative factorization
-cut at one half; ``thirty lines``, that with greedy alternation and re-seeding.
+Matrices are drawn by the paper's generator, with seeds that no other part of the project uses. Each
+case is written to the JSON file as soon as it is finished, and finished cases are skipped.
+``test_re_pct`` is the error on unseen rows. With flipped entries, the model learns from the flipped
+rows, and the error is measured against the clean rows. ``share_of_gap_pct`` is the position of the
+test bound between the bound of the true parameters (0) and the paper's bound (100). The baselines
+are ``ten lines``, a non-negative factorization cut at one half, and ``thirty lines``, the same
+followed by alternating greedy updates.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from _sceptics import errors, greedy_memberships, ten_lines, thirty_lines
+from _simple_baselines import alternating_greedy, errors, greedy_memberships, thresholded_nmf
 from noisyor.datasets.synthetic import generate_bmf
 from noisyor.metrics import factorization_error
 from reproduction.paper import paper_cells
@@ -34,13 +35,13 @@ SEEDS = {100: (900, 901, 902, 903, 904), 200: (900, 901, 902), 400: (900,)}
 
 
 def paper_elbo(n: int, r: int) -> float:
-    """The paper's test bound by max-product."""
+    """Return the paper's test bound by max-product."""
     cells = [c for c in paper_cells("bmf") if c.case == f"{n},{r}" and c.method == "mp"]
     return next(c.mean for c in cells if c.metric == "test_elbo")
 
 
 def timed(learn: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
-    """What a function returns, and its seconds."""
+    """Return the result of a function, and its seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     result = learn()
     return result, {
@@ -50,7 +51,7 @@ def timed(learn: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
 
 
 def learned_error(network: nor.Network, rows: Any, clean: Any) -> tuple[float, float]:
-    """Error against the clean rows and mean bound of the rows, by their most likely causes."""
+    """Return the error against the clean rows and the mean bound, by the most likely causes."""
     posterior = nor.explain(network, rows)
     states = posterior.states.toarray()
     return factorization_error(network, states, clean), float(posterior.log_joint.mean())
@@ -78,15 +79,15 @@ def size_case(n: int, r: int, seed: int) -> dict[str, Any]:
         "share_of_gap_pct": 100.0 * (true_bound - bound) / (true_bound - paper),
         "causes": learned.network.n_hidden,
         **seconds,
-        "ten_lines_re_pct": errors(data.test, ten_lines(data.train, r)),
-        "thirty_lines_re_pct": errors(data.test, thirty_lines(data.train, r)),
+        "ten_lines_re_pct": errors(data.test, thresholded_nmf(data.train, r)),
+        "thirty_lines_re_pct": errors(data.test, alternating_greedy(data.train, r)),
     }
 
 
 def disturbed_case(
     seed: int, flips: float = 0.0, missing: float = 0.0, causes: int | Literal["auto"] = 40
 ) -> dict[str, Any]:
-    """n=200 r=40 with flipped or missing entries, or another number of causes asked for."""
+    """Run n=200 r=40 with flipped or missing entries, or with another number of causes."""
     data = generate_bmf(200, 40, seed)
     generator = np.random.default_rng((seed, 1))  # not the stream that the matrix came from
     clean = data.train.astype(bool)
@@ -104,15 +105,15 @@ def disturbed_case(
     }
     if not missing and causes == 40:
         noisy = flipped.astype(np.float32)
-        for name, sceptic in (("ten", ten_lines), ("thirty", thirty_lines)):
-            V = sceptic(noisy, 40)
+        for name, baseline in (("ten", thresholded_nmf), ("thirty", alternating_greedy)):
+            V = baseline(noisy, 40)
             drawn = greedy_memberships(noisy, V) @ V > 0
             result[f"{name}_lines_clean_error_pct"] = 100.0 * float(np.mean(drawn != clean))
     return result
 
 
 def cases() -> dict[str, Callable[[], dict[str, Any]]]:
-    """Every case by name, cheap ones first within a kind."""
+    """Return every case by name, cheap ones first within a kind."""
     result: dict[str, Callable[[], dict[str, Any]]] = {}
     for n, r in SIZES:
         for seed in SEEDS[n]:
@@ -127,7 +128,7 @@ def cases() -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """The results as Markdown: means over seeds."""
+    """Return means over seeds as Markdown tables."""
     lines = [
         "| size | runs | ours | ten lines | thirty lines | paper's best | test bound | true "
         "| paper | CPU s |",
@@ -157,8 +158,8 @@ def table(found: dict[str, Any]) -> str:
         if "clean_error_pct" not in runs[0]:
             continue
         mean = {key: np.mean([run[key] for run in runs]) for key in runs[0]}
-        sceptics = [mean.get(f"{word}_lines_clean_error_pct") for word in ("ten", "thirty")]
-        shown = " | ".join("–" if value is None else f"{value:.2f}" for value in sceptics)
+        baselines = [mean.get(f"{word}_lines_clean_error_pct") for word in ("ten", "thirty")]
+        shown = " | ".join("–" if value is None else f"{value:.2f}" for value in baselines)
         lines.append(
             f"| {kind} | {len(runs)} | {mean['clean_error_pct']:.2f} | {shown} "
             f"| {mean['test_re_pct']:.2f} | {mean['causes']:.1f} |"
@@ -168,7 +169,9 @@ def table(found: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--only", nargs="*", help="start of the names of the cases to run")
+    parser.add_argument(
+        "--only", nargs="*", help="run the cases whose names start with these texts"
+    )
     parser.add_argument("--table", action="store_true", help="print --json as tables and stop")
     given = parser.parse_args()
     if given.table:

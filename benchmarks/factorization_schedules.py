@@ -1,11 +1,11 @@
-"""Why training by max-product ends where it does: order of the messages, noise of the start.
+"""Measure how the message schedule and the noise of the start affect max-product training.
 
     python benchmarks/factorization_schedules.py [--json FILE] [--table]
 
-The paper's protocol on Boolean matrices, n=100 r=40, start paper-3, with either schedule of the
-messages and either reading of the noise that breaks the symmetry. Bounds of the training and the
-test rows are taken during training as well, at the mode that the schedule itself finds. Cells that
-the JSON file already holds are not run again.
+The script runs the paper's protocol on Boolean matrices (n=100 r=40, start paper-3) with both
+message schedules and both kinds of noise that break the symmetry: that of the paper's text and that
+of the authors' software. Bounds of training and test rows are also computed during training, at the
+mode found by the same schedule. Cells that are already in the JSON file are skipped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NAMES = ("train_elbo", "test_elbo", "test_re_pct", "prior", "causes_on")
 
 
 def measure(schedule: Any, noise: Any, seed: int) -> dict[str, Any]:
-    """Bounds, error, learned prior and number of causes on, at some steps of one run."""
+    """Return bounds, error, learned prior and number of causes on, at some steps of one run."""
     data = generate_bmf(N, R, seed)
     rows = nor.Observations.of(data.train)
     network = nor.bipartite(
@@ -79,7 +79,7 @@ def measure(schedule: Any, noise: Any, seed: int) -> dict[str, Any]:
 
 
 def table(cells: dict[str, Any]) -> str:
-    """Means over the seeds as Markdown."""
+    """Return means over the seeds as a Markdown table."""
     lines = [
         "| messages | noise of the start | runs | step | train | test | test RE, % | prior | on |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

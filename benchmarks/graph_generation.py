@@ -1,10 +1,10 @@
-"""How long does the layered graph take, how much memory, and has it as many edges as the paper's?
+"""Measure time and memory of building layered graphs, and compare their edges with the paper's.
 
     python benchmarks/graph_generation.py --data DIR [--json results/graph_generation.json]
 
-Builds the graph of the 100-word newsgroup data and of the IMDB training reviews at 10,000 words,
-each in a process of its own so that the peak memory is that of the one graph, on one thread.
-The paper counts a leak edge for every node.
+The script builds the graphs of the 100-word newsgroup data and of the IMDB training reviews with
+10,000 words on one thread. Each graph is built in a separate process, so that the peak memory
+belongs to one graph. The paper counts a leak edge for every node.
 """
 
 from __future__ import annotations

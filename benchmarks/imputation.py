@@ -1,16 +1,16 @@
-"""Entries that were hidden: how well each model predicts them from the rest of their row.
+"""Measure how well models predict hidden entries from the rest of their row.
 
     python benchmarks/imputation.py [--data DIR] [--extra DIR] [--only NAME ...] [--out FILE]
     python benchmarks/imputation.py --table  # print the results as the page shows them
 
-A tenth of the observed entries of the test rows is hidden; entries that a table leaves open stay
-unobserved, in training rows too. All that is chosen is chosen by validation rows (those of the set,
-else a part of each fold's training rows); then every model learns from training and validation rows
-together. Each finished set is kept and not run again.
+A tenth of the observed entries of the test rows is hidden. Entries that are missing in a table stay
+unobserved, also in training rows. Settings are chosen by validation rows: those of the data set, or
+else a part of the training rows of each fold. Then every model learns from training and validation
+rows together. Data sets that are already in the file are skipped.
 
 ``--extra`` is a folder with tables that cannot be shipped: ``votes.csv`` (y, n and blank; the
 column ``party`` is left out), ``mushroom.csv`` (one-hot, 0 and 1; ``class`` is left out) and
-``groceries.csv`` (one basket a line, items separated by commas). What is not there is skipped.
+``groceries.csv`` (one basket a line, items separated by commas). Missing files are skipped.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def table(sets: dict[str, Any]) -> str:
-    """Log loss, AUC and calibration of every method, as Markdown."""
+    """Return log loss, AUC and calibration of every method as a Markdown table."""
     lines = [
         f"| set | columns | hidden | {' | '.join(MODELS)} | noisyor − mixture |",
         f"| --- | {'---: | ' * (len(MODELS) + 2)}---: |",
@@ -105,7 +105,7 @@ def table(sets: dict[str, Any]) -> str:
 
 
 def place(name: str, data: Path | None, extra: Path | None) -> Path | None:
-    """The file of a set, None if there is none."""
+    """Return the file of a data set, or None if it does not exist."""
     folder, file = data, f"density/{name}.npz"
     if name in EXTRA:
         folder, file = extra, f"{name}.csv"
@@ -115,7 +115,7 @@ def place(name: str, data: Path | None, extra: Path | None) -> Path | None:
 
 
 def load(name: str, path: Path) -> list[Part]:
-    """Train, valid and test rows, of every fold; NaN where the table leaves an entry open."""
+    """Yield training, validation and test rows of every fold; NaN is a missing entry."""
     if name not in EXTRA and name not in SMALL:
         with np.load(path) as file:
             width = int(file["n_columns"])
@@ -142,7 +142,7 @@ def load(name: str, path: Path) -> list[Part]:
 
 
 def run(parts: list[tuple[Array, Array, Array]]) -> dict[str, Any]:
-    """All methods on one set; losses are over the hidden entries of all folds."""
+    """Run all methods on one data set; losses are means over the hidden entries of all folds."""
     truths, hidden = [], []
     for number, (_, _, test) in enumerate(parts):
         hide = np.random.default_rng(number).random(test.shape) < HIDDEN_SHARE
@@ -181,7 +181,7 @@ def run(parts: list[tuple[Array, Array, Array]]) -> dict[str, Any]:
 
 
 def calibration_gap(chance: Array, truth: Array) -> float:
-    """Mean distance of predicted and observed frequency, in ten bins of equal size."""
+    """Return the mean distance of predicted and observed frequency in ten bins of equal size."""
     order = np.array_split(np.argsort(chance, kind="stable"), 10)
     return float(sum(len(b) * abs(chance[b].mean() - truth[b].mean()) for b in order) / len(truth))
 
@@ -193,7 +193,7 @@ def independent(train: Array, valid: Array, given: Array) -> Array:
 
 
 def mixture(train: Array, valid: Array, given: Array) -> Array:
-    """The classes of a row by what is observed of it, and their mean."""
+    """Predict by the classes, weighted by their posterior given the observed entries."""
     chosen = nor.baselines.learn_mixture(train, held_out=valid)
     found = nor.baselines.learn_mixture(
         np.concatenate([train, valid]),
@@ -205,13 +205,13 @@ def mixture(train: Array, valid: Array, given: Array) -> Array:
 
 
 def noisyor(train: Array, valid: Array, given: Array) -> Array:
-    """What a user gets without a setting; it sets rows aside by itself."""
+    """Predict by `NoisyOrImputer` with its defaults, which holds out rows itself."""
     imputer = NoisyOrImputer(output="probability")
     return np.asarray(imputer.fit(np.concatenate([train, valid])).transform(given))
 
 
 def iterative(train: Array, valid: Array, given: Array) -> Array:
-    """scikit-learn's IterativeImputer as it is; its numbers are clipped as validation rows say."""
+    """Predict by IterativeImputer; validation rows choose how predictions are clipped."""
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer
 

@@ -4,21 +4,21 @@
     python benchmarks/interruptions.py --seconds 600
     python benchmarks/interruptions.py --seed 7 --first 31 --runs 1   # one again
 
-Every run takes one piece of work, stops it up to four times and starts it again until it is done.
-The result must have the same bits as that of the work that nothing happened to: parameters, record
-of the training and settings of work that has a checkpoint and goes on from it; the files of
-commands that start again. After every stop, a file that a command writes has its old content or its
-new one, and no other file is left at the end. Ways to stop:
+Every run takes one piece of work, stops it up to four times and starts it again until it is
+finished. The result must have the same bits as an undisturbed run. For work with a checkpoint, the
+script compares parameters, the record of training and settings; for commands that start again, it
+compares the files. After every stop, a file that a command writes must have its old content or its
+new one, and no temporary file may be left at the end. Ways to stop:
 
 * ``interrupt``: KeyboardInterrupt, as from Ctrl-C.
 * ``kill``: the process ends at once, as by SIGKILL; nothing is cleaned up.
-* ``limit``: the time limit passes. The work must return a valid network. Functions go on afterwards
-  from the checkpoint; commands are done then, so they are limited in a copy of the folder.
+* ``limit``: the time limit passes. The work must return a valid network. Functions continue
+  afterwards from the checkpoint. Commands end at the limit, so they run in a copy of the folder.
 
-Points are counted in ticks: calls of the engine, looks at the clock, and writes of a file. The
+Points are counted in ticks: calls of the engine, readings of the clock, and writes of a file. The
 clock of time limits is replaced by these ticks, so that a stop can be repeated exactly. With
-``--processes N``, ``noisyor fit`` runs N times in processes of its own that get real signals; these
-depend on the speed of the machine and cannot be repeated exactly.
+``--processes N``, ``noisyor fit`` also runs N times in separate processes that get real signals.
+These runs depend on the speed of the machine and cannot be repeated exactly.
 
 The seed is new in every run unless it is given, and it is printed. A failure prints the command
 that repeats it, and the exit code is 1.
@@ -90,7 +90,7 @@ class Trap:
 
     @property
     def limit(self) -> float | None:
-        """The time limit in ticks, if this is how to stop."""
+        """Return the time limit in ticks, or None if the run is stopped in another way."""
         return float(self.at) if self.way == "limit" else None
 
 
@@ -110,7 +110,7 @@ class _Clock(ModuleType):
 
 @contextmanager
 def armed(trap: Trap) -> Iterator[None]:
-    """Let the engine, the clocks of time limits and checkpoints, and writes of files tick."""
+    """Count ticks in the engine, the clocks of time limits and checkpoints, and writes of files."""
     replaced: list[tuple[Any, str, Any]] = []
 
     def put(owner: Any, name: str, value: Any) -> None:
@@ -147,7 +147,7 @@ def armed(trap: Trap) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run ends with, and what else must be the same, as text."""
+    """The result of a run, and other values that must be equal, as text."""
 
     network: nor.Network
     elbo: Any
@@ -160,7 +160,7 @@ Work = Callable[[Path, Trap], Outcome]
 
 @cache
 def table(n_rows: int = 60, weight: float = 1.0) -> nor.Observations:
-    """Rows of three overlapping causes, with flips and missing values."""
+    """Draw rows of three overlapping causes, with flips and missing values."""
     random = np.random.default_rng(3)
     factors = np.array([[1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1]])
     rows = ((random.random((n_rows, 3)) < 0.4) @ factors > 0).astype(float)
@@ -172,14 +172,14 @@ def table(n_rows: int = 60, weight: float = 1.0) -> nor.Observations:
 
 @cache
 def noise_table() -> nor.Observations:
-    """Rows that no few factors describe, so that the likelihood is chosen."""
+    """Draw rows that few factors do not describe, so that the objective likelihood is chosen."""
     random = np.random.default_rng(4)
     return nor.Observations.of((random.random((80, 6)) < random.random(6)).astype(int))
 
 
 @cache
 def images() -> Any:
-    """Images of two small features."""
+    """Draw images of two small features."""
     random = np.random.default_rng(5)
     drawn = np.zeros((15, 6, 6), dtype=int)
     for image in drawn:
@@ -194,7 +194,7 @@ def _start() -> nor.Network:
 
 
 def _function(call: Callable[..., Any], *arguments: Any, **settings: Any) -> Work:
-    """Make work of a function that takes a checkpoint; arguments that are functions are called."""
+    """Return the work of a function with a checkpoint; arguments that are functions are called."""
 
     def work(folder: Path, trap: Trap) -> Outcome:
         found = call(
@@ -214,7 +214,7 @@ def _function(call: Callable[..., Any], *arguments: Any, **settings: Any) -> Wor
 
 
 def _command(data: Callable[[], Any], *arguments: str) -> Work:
-    """Make work of a command line of ``noisyor fit``."""
+    """Return the work of a command line of ``noisyor fit``."""
 
     def work(folder: Path, trap: Trap) -> Outcome:
         table_file, model = folder / "table.npy", folder / "model.safetensors"
@@ -269,7 +269,7 @@ def _hybrid(folder: Path, trap: Trap) -> Outcome:
 
 
 def _sweep(folder: Path, trap: Trap) -> Outcome:
-    """Run two runs of the reproduction; finished ones are skipped, a stopped one goes on."""
+    """Run two runs of the reproduction; finished runs are skipped, stopped runs continue."""
     told = io.StringIO()
     line = ["run", "bmf", "--size", "12,3", "--init", "paper-3", "--seeds", "0-1", "--steps", "40"]
     line += ["--threads", "1", "--validation-seeds", "0", "--quiet", "--out", str(folder / "out")]
@@ -287,9 +287,9 @@ def _sweep(folder: Path, trap: Trap) -> Outcome:
 
 
 def _files(*arguments: str) -> Work:
-    """Make work of a command that writes files and starts again after a stop.
+    """Return the work of a command that writes files and starts again after a stop.
 
-    In its arguments ``{in}`` is the folder of `_inputs`, and ``{out}`` the one for its output.
+    In the arguments ``{in}`` is the folder of `_inputs`, and ``{out}`` the output folder.
     """
     source = _inputs()
 
@@ -340,7 +340,7 @@ def _theta_of(content: bytes) -> bytes:
 
 
 def works() -> dict[str, Work]:
-    """Return all work by name: whatever takes a checkpoint or writes a file."""
+    """Return all work by name: functions with a checkpoint, and commands that write files."""
     factors, topics, features = nor.learn_factors, nor.learn_topics, nor.learn_features
     held_out: dict[str, Any] = {"held_out": table(20), "evaluate_every": 7}
     few: dict[str, Any] = {"n_restarts": 3}
@@ -408,18 +408,18 @@ def works() -> dict[str, Work]:
 
 
 class DifferenceError(Exception):
-    """A run that was stopped did not end as the one that was left alone."""
+    """A run that was stopped has another result than an undisturbed run."""
 
 
 def start(work: Work, folder: Path, trap: Trap) -> Outcome:
-    """Run the work, or go on with it, until it is done or the trap snaps."""
+    """Run or continue the work until it is finished or the trap stops it."""
     with armed(trap), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return work(folder, trap)
 
 
 def stop(work: Work, folder: Path, trap: Trap) -> None:
-    """Run the work into the trap."""
+    """Run the work until the trap stops it."""
     if trap.way == "kill":
         child = os.fork()
         if child == 0:
@@ -452,14 +452,14 @@ def compare(found: Outcome, expected: Outcome) -> None:
 
 
 class Runs:
-    """All works with the results of undisturbed runs, computed when they are first needed."""
+    """All work, with the results of undisturbed runs, computed when first needed."""
 
     def __init__(self, names: list[str] | None = None) -> None:
         self.works = {k: w for k, w in works().items() if names is None or k in names}
         self._expected: dict[str, tuple[Outcome, int]] = {}
 
     def expected(self, name: str) -> tuple[Outcome, int]:
-        """Return the result of work that nothing happened to, and its number of ticks."""
+        """Return the result of an undisturbed run, and its number of ticks."""
         if name not in self._expected:
             with tempfile.TemporaryDirectory() as folder:
                 trap = Trap()
@@ -468,7 +468,7 @@ class Runs:
         return self._expected[name]
 
     def run(self, random: np.random.Generator) -> str:
-        """Draw a work and stops, and compare; return what was done."""
+        """Draw work and stops, compare the results, and return a description."""
         name = str(random.choice(list(self.works)))
         expected, ticks = self.expected(name)
         told = [name]
@@ -529,15 +529,17 @@ def run_with_signals(random: np.random.Generator) -> str:
 
 
 def main() -> int:
-    """Run the campaign; return 1 if a run ended otherwise."""
+    """Run the campaign; return 1 if a result differs."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=None, help="how many (default 100)")
-    parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
+    parser.add_argument("--runs", type=int, default=None, help="number of runs (default 100)")
+    parser.add_argument("--seed", type=int, default=None, help="seed (default: a new one)")
     parser.add_argument("--first", type=int, default=0, help="index of the first run")
-    parser.add_argument("--seconds", type=float, default=None, help="stop after so long")
-    parser.add_argument("--works", nargs="+", choices=list(works()), help="only some works")
+    parser.add_argument("--seconds", type=float, default=None, help="stop after this many seconds")
+    parser.add_argument(
+        "--works", nargs="+", choices=list(works()), help="names of the work to run"
+    )
     parser.add_argument("--processes", type=int, default=0, help="runs with real signals")
     parser.add_argument("--verbose", action="store_true", help="print each run")
     options = parser.parse_args()

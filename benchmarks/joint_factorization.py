@@ -1,15 +1,14 @@
-"""Joint max-product (PMP) on the paper's problems: its errors beside ours, time and memory.
+"""Measure joint max-product (PMP) on the paper's problems: errors, time and memory.
 
     python benchmarks/joint_factorization.py [--data DIR] [--only CASE ...]
         [--json results/joint_factorization.json]
 
-The paper's protocol: 1,000 iterations, damping 0.5, noise on all unaries; the features of the
-training set are decoded and clamped, and the states of the test set are inferred anew, with
-noise. The same with temperature 0 at test time stands beside it. Cases: ``bmf`` n=100;
-``two-stage``, the same problem with the schedule of the paper's competitor, all factors in
-parallel, in NumPy; ``large``, n=400, r=240, for which the paper has no number because memory ran
-out, in a process of its own, whose peak memory is reported, also with more damping;
-``deconvolution`` with both priors of the states.
+The paper's protocol has 1,000 iterations, damping 0.5 and noise on all unary terms. The features of
+the training set are decoded and clamped, and the states of the test set are inferred with noise.
+The script also infers them at temperature 0. Cases: ``bmf``, n=100; ``two-stage``, the same problem
+with the paper's schedule, in which all factors are updated in parallel, in NumPy; ``large``, n=400,
+r=240, for which the paper ran out of memory, in a separate process whose peak memory is reported,
+also with more damping; ``deconvolution`` with both priors of the states.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def share_on(r: int) -> float:
 
 
 def boolean_product(n: int, r: int, seed: int) -> Product:
-    """The paper's problem, drawn in its order: test states, training states, features."""
+    """Draw the paper's problem in its order: test states, training states, features."""
     generator = np.random.default_rng(seed)
     U_test, U, V = (generator.random(s) < share_on(r) for s in [(n, r), (n, r), (r, n)])
     drawn = [(u.astype(np.int64) @ V.astype(np.int64) > 0).astype(np.uint8) for u in (U_test, U)]
@@ -70,7 +69,7 @@ def boolean_product(n: int, r: int, seed: int) -> Product:
 
 
 def bmf(n: int, r: int, seed: int, damping: float = 0.5) -> dict[str, Any]:
-    """Learn on the training matrix, explain the test matrix."""
+    """Learn from the training matrix and explain the test matrix."""
     data, settings = boolean_product(n, r, seed), JointMaxProduct(damping=damping)
     began, began_cpu = time.perf_counter(), time.process_time()
     learned = pmp_factorize(data.train, r, settings, seed=seed)
@@ -95,13 +94,13 @@ def bmf(n: int, r: int, seed: int, damping: float = 0.5) -> dict[str, Any]:
 
 
 def _found(learned: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> int:
-    """Number of true features that were learned to the last bit."""
+    """Count the true features that were learned without an error."""
     known = {row.tobytes() for row in learned}
     return sum(row.tobytes() in known for row in true)
 
 
 def two_stage(n: int, r: int, seed: int) -> dict[str, Any]:
-    """The reference with all factors updated in parallel and all messages damped."""
+    """Run the schedule that updates all factors in parallel and damps all messages."""
     data, generator = boolean_product(n, r, seed), np.random.default_rng(seed + TEST_NOISE)
     prior = np.log(share_on(r)) - np.log1p(-share_on(r))
 
@@ -140,13 +139,13 @@ def _large(damping: float, seed: int) -> dict[str, Any]:
 
 
 def large(damping: float, seed: int) -> dict[str, Any]:
-    """n=400, r=240 in a fresh process."""
+    """Run n=400, r=240 in a new process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         return process.submit(_large, damping, seed).result()
 
 
 def deconvolution(data: Path, prior: float, seed: int) -> dict[str, Any]:
-    """Learn on 80 images, explain the other 20."""
+    """Learn from 80 images and explain the other 20."""
     with np.load(data / "conv_problem.npz") as archive:
         images, true = archive["X"][:, 0], archive["W"][0]
     train, test = Observations.of(images).split(0.8, seed=seed)
@@ -181,7 +180,7 @@ def _image_error(found: Factorization, images: Observations) -> float:
 
 
 def summary(runs: list[dict[str, Any]], paper: dict[str, tuple[float, float]]) -> dict[str, Any]:
-    """Means over the runs, beside the paper's."""
+    """Return means over the runs, and the paper's numbers."""
     result: dict[str, Any] = {}
     for metric, (mean, spread) in paper.items():
         values = [run[metric] for run in runs]

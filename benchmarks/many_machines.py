@@ -429,8 +429,10 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help="bits, overhead, throughput, kills, explain")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows to explain")
-    parser.add_argument("--chunk", type=int, default=50_000, help="rows of a chunk of these")
-    parser.add_argument("--folder", help="where rows and explanations go; removed if not given")
+    parser.add_argument("--chunk", type=int, default=50_000, help="rows of a chunk")
+    parser.add_argument(
+        "--folder", help="folder for rows and explanations (default: a temporary one)"
+    )
     parser.add_argument("--child", nargs=2, help="used by the script itself")
     options = parser.parse_args()
     if options.child:

@@ -1,19 +1,20 @@
-"""Does mean-field really fail on matrix factorization and blind deconvolution, or did padding leak?
+"""Compare correct mean-field with a variant in which padded parents are on, as in the paper.
 
     python benchmarks/mean_field_phantom.py --problem bmf --n 100 --r 20 --variant correct
     python benchmarks/mean_field_phantom.py --problem bd --data DIR --variant phantom
 
-The paper reports that mean-field collapses on the larger of these problems. Its public software
-pads lists of parents; read where the list ends, a padded entry would be the leak node, which is
-always on, with the noise as parameter. ``--variant phantom`` trains with that: every node has as
-many parents as the node with most, and those that do not exist are on, with parameter theta^x and
-Jensen weight 1e-5. ``--variant correct`` is the library's mean-field. All else is the paper's
-protocol: 40,000 steps of 20 rows at rate 1e-3, or 3,000 full-batch steps at 0.01.
+The paper reports that mean-field collapses on the larger of these problems. The authors' public
+software pads lists of parents. If a padded entry is read as a parent, it is the leak node, which is
+always on and has the noise as its parameter. ``--variant phantom`` trains this way: every node has
+as many parents as the node with most parents, and the additional parents are on, with parameter
+theta^x and Jensen weight 1e-5. ``--variant correct`` is the library's mean-field. Everything else
+follows the paper's protocol: 40,000 steps of 20 rows at rate 1e-3, or 3,000 full-batch steps at
+0.01.
 
-Each run is added to the JSON file ``--json`` as soon as it is finished, and is not run again if
-the file holds it; a run that was interrupted goes on where it was. With several seeds, or
-without ``--variant``, runs follow one another. ``phantom_elbo_vi`` is the bound that the padded
-software would print for the learned parameters, ``elbo_vi`` the true one.
+Each run is added to the JSON file ``--json`` as soon as it is finished. Runs that are already in
+the file are skipped, and an interrupted run continues. With several seeds, or without
+``--variant``, runs follow one another. ``phantom_elbo_vi`` is the bound that the padded software
+would print for the learned parameters, ``elbo_vi`` the true bound.
 """
 
 from __future__ import annotations
@@ -54,17 +55,17 @@ PHANTOM_R = 1e-5
 
 @dataclass(frozen=True)
 class PhantomMeanField:
-    """Mean-field of a two-layer network in which missing parents count as parents that are on.
+    """Mean-field of a two-layer network in which padded parents are on.
 
-    A phantom adds ``theta^x`` to what an inactive node costs and, with u = leak + theta^x / r,
-    ``r {f(u) - f(leak)}`` to what an active one gains. Nothing else depends on it: the tables of
-    the kernels change, not the kernels.
+    A phantom parent adds ``-theta^x`` to the term of an inactive node and, with u = leak + theta^x
+    / r, ``r {f(u) - f(leak)}`` to the term of an active one. Only the tables that the kernels read
+    change, not the kernels.
     """
 
     method: nor.MeanField
 
     def prepared(self, network: Network) -> Prepared:
-        """The network with phantoms in its tables."""
+        """Return the network with phantoms in its tables."""
         if network.n_layers != 1:
             raise ValueError("phantoms are for networks of one hidden layer")
         prepared = Prepared(network)
@@ -122,7 +123,7 @@ class PhantomMeanField:
         return Bounds(nor.inference.log_joint(network, states, observations), found.elbo)
 
     def states(self, network: Network, observations: Observations) -> npt.NDArray[np.uint8]:
-        """Causes that are on, q >= 1/2, shape (n_rows, n_hidden)."""
+        """Return the causes that are on (q >= 1/2), shape (n_rows, n_hidden)."""
         return (self._infer(network, observations, "auto").q >= 0.5).astype(np.uint8)
 
     def _infer(
@@ -142,7 +143,7 @@ def _f(b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 class Task(NamedTuple):
-    """Data, the network to train, and how."""
+    """Data, the network to train, and the training settings."""
 
     network: Network
     train: Observations
@@ -171,7 +172,7 @@ def bd_task(data: Path, init: str, seed: int) -> Task:
 
 
 def scores(task: Task, network: Network, published: nor.MeanField) -> dict[str, float]:
-    """Bounds and errors on the test rows, by the correct E-step and by the phantom one."""
+    """Return bounds and errors of the test rows, by the correct E-step and by the phantom one."""
     test = Observations.of(task.test)
     correct = nor.explain(network, test, published)
     assert correct.elbo_vi is not None
@@ -206,13 +207,13 @@ def _error(task: Task, network: Network, states: npt.NDArray[np.uint8]) -> float
 
 
 def runs_of(file: Path) -> dict[str, Any]:
-    """The runs that a file holds, by name."""
+    """Return the runs in a file by name."""
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     return found
 
 
 def run(given: argparse.Namespace, variant: str, seed: int) -> None:
-    """One run, unless the file holds it."""
+    """Run once, unless the run is already in the file."""
     size = f"n{given.n}-r{given.r}" if given.problem == "bmf" else "14x14"
     steps_note = "" if given.steps is None else f"-{given.steps}steps"
     name = f"{given.problem}-{size}-{variant}-{given.init}-seed{seed}{steps_note}"
@@ -279,14 +280,16 @@ def main() -> None:
     parser.add_argument("--problem", choices=["bmf", "bd"], default="bmf")
     parser.add_argument("--n", type=int, default=100)
     parser.add_argument("--r", type=int, default=20)
-    parser.add_argument("--steps", type=int, help="instead of the paper's number")
+    parser.add_argument("--steps", type=int, help="number of steps (default: the paper's)")
     parser.add_argument("--seed", type=int, nargs="+", default=[0])
-    parser.add_argument("--variant", choices=["correct", "phantom"], help="default both")
+    parser.add_argument("--variant", choices=["correct", "phantom"], help="variant (default: both)")
     parser.add_argument("--init", default="paper-3")
     parser.add_argument(
         "--tolerance", type=float, help="stop rows early; default: published schedule"
     )
-    parser.add_argument("--every", type=int, default=0, help="also score after so many steps")
+    parser.add_argument(
+        "--every", type=int, default=0, help="also score after these numbers of steps"
+    )
     parser.add_argument("--threads", type=int)
     parser.add_argument("--data", type=Path, help="directory of conv_problem.npz, for bd")
     parser.add_argument("--json", type=Path, default=Path("results/phantom.json"))

@@ -1,12 +1,12 @@
-"""How long does one mean-field update take, beside max-product and the paper's GPU?
+"""Time mean-field updates, compared with max-product and the paper's GPU.
 
     python benchmarks/mean_field_update_time.py [--data DIR] [--json FILE]
 
 An update is inference on a minibatch, the gradient, Adam and the clip, on two threads. Every
 network has been trained for some steps by mean-field first. Each round repeats the same updates
 from the same state with the published schedule, 10 x (10 sweeps over q + 10 steps on r), with the
-options beyond it, and with max-product. ``lost_nats`` is what an option loses of the published
-schedule's bound: mean over rows, and the worst row.
+options beyond it, and with max-product. ``lost_nats`` is the bound of the published schedule minus
+the bound of an option: the mean over rows, and the worst row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOLERANCE = 1e-4
 
 
 class Case(NamedTuple):
-    """What to build from which file, updates a turn, steps before, the paper's seconds, goal."""
+    """A problem: builder, file, updates per round, steps before, the paper's seconds, our goal."""
 
     build: Callable[[Path], Problem]
     file: str | None
@@ -51,7 +51,7 @@ CASES: dict[str, Case] = {
 
 
 def methods_of(case: Case, problem: Problem) -> dict[str, nor.MeanField | nor.MaxProduct]:
-    """The variants, the published schedule first."""
+    """Return the variants, the published schedule first."""
     published = nor.MeanField(local=case.local)
     stop = replace(published, tolerance=TOLERANCE)
     return {
@@ -63,7 +63,7 @@ def methods_of(case: Case, problem: Problem) -> dict[str, nor.MeanField | nor.Ma
 
 
 def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> dict[str, Any]:
-    """Times of all variants of a case from one trained state, and what they lose of the bound."""
+    """Time all variants of a case from one trained state, and compute their loss of the bound."""
     methods, batches = methods_of(case, problem), problem.batches()
     stop = methods["stop"]
     assert isinstance(stop, nor.MeanField)
@@ -113,7 +113,7 @@ def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> d
 
 
 def lost(network: Network, batch: Any, methods: dict[str, Any]) -> dict[str, Any]:
-    """What each mean-field variant loses of the published bound, and its rounds."""
+    """Return the loss of the bound of each mean-field variant, and its rounds."""
     posteriors: dict[str, Any] = {
         name: nor.explain(network, batch, method)
         for name, method in methods.items()
@@ -134,7 +134,7 @@ def lost(network: Network, batch: Any, methods: dict[str, Any]) -> dict[str, Any
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, help="directory of the data files")
-    parser.add_argument("--only", nargs="*", help="start of the names of the cases to run")
+    parser.add_argument("--only", nargs="*", help="run the cases whose names start so")
     given = parser.parse_args()
     data, machine = data_directory(given.data), Machine()
     results: dict[str, Any] = {}

@@ -5,13 +5,13 @@
 The paper times fifteen problems: nine factorizations, blind deconvolution and five text data sets.
 Patent and Yelp are not measured; AG News has 77,006 of its 120,000 items, and other arXiv abstracts
 of the same years replace scientific_papers. An update is inference on a batch, the gradient, Adam
-and the clip, on two threads. ``paper`` has the paper's settings: 100 iterations of max-product over
-all nodes in the authors' order of messages; 10 x (10 + 10) rounds of variational inference, local
-on text. ``defaults`` are those of noisyor: rows stop when they have converged, the collapsed order,
-and on text the ancestors of a document's words only; variational inference stops at 1e-4. Networks
-have been trained for some updates first. Times are the fastest of all rounds. On IMDB the script
-also measures what ``ancestors_only`` changes in the mean Elbo^MP of test documents after 1,000
-updates. With ``--only``, the other cases of the file are kept.
+and the clip, on two threads. The variant ``paper`` has the paper's settings: 100 iterations of
+max-product over all nodes in the authors' order of messages; 10 x (10 + 10) rounds of variational
+inference, local on text. The variant ``defaults`` has noisyor's settings: the collapsed order, rows
+stop when they have converged, on text only ancestors of a document's words take part, and
+variational inference stops at 1e-4. Networks are trained for some updates first. Times are the
+fastest of all rounds. On IMDB the script also measures the effect of ``ancestors_only`` on the mean
+Elbo^MP of test documents after 1,000 updates. With ``--only``, other cases in the file are kept.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PAPER_NAMES = {"Agnews-77006": "Agnews", "Abstract-years": "Abstract"}
 
 
 def builders(data: Path | None) -> dict[str, Callable[[], Problem]]:
-    """What to measure, by the paper's names of the cases."""
+    """Return the problems by the paper's names of the cases."""
     found: dict[str, Callable[[], Problem]] = {f"{n},{r}": partial(bmf, n, r) for n, r in SIZES}
     if data is not None:
         found["BD"] = partial(blind_deconvolution, data)
@@ -61,7 +61,7 @@ def _text(loader: str) -> Problem:
 
 
 def methods_of(problem: Problem, is_text: bool) -> dict[str, nor.MaxProduct | nor.MeanField]:
-    """The four variants that are timed."""
+    """Return the four variants to time."""
     mp = problem.method
     forced = replace(mp, tolerance=0.0, ancestors_only=False, schedule="two-stage")
     vi = nor.MeanField(local=is_text)
@@ -74,7 +74,7 @@ def methods_of(problem: Problem, is_text: bool) -> dict[str, nor.MaxProduct | no
 
 
 def measure(problem: Problem, is_text: bool, rounds: int, quiet: float | None) -> dict[str, Any]:
-    """Milliseconds of an update by all variants, in interleaved rounds."""
+    """Measure the milliseconds of an update by all variants, in interleaved rounds."""
     trained = problem.trained(WARM_UP)
     network, start, batches = trained.network, trained.state, problem.batches()
     batch = batches[start.step % len(batches)]
@@ -99,7 +99,7 @@ def measure(problem: Problem, is_text: bool, rounds: int, quiet: float | None) -
 
 
 def ancestors(problem: Problem) -> dict[str, Any]:
-    """Mean Elbo^MP of test documents of IMDB over the ancestors of their words, and all nodes."""
+    """Return the mean test Elbo^MP of IMDB with ancestors of words only, and with all nodes."""
     network = problem.trained(ANCESTOR_STEPS).network
     rows = _datasets().load_imdb().test.shuffled(0).take(slice(0, ROWS_OF_TEST))
     both = [
@@ -115,7 +115,7 @@ def ancestors(problem: Problem) -> dict[str, Any]:
 
 
 def paper_seconds(name: str, is_text: bool) -> dict[str, float]:
-    """Seconds of an update in the paper, by method."""
+    """Return the paper's seconds of an update, by method."""
     import _root  # noqa: F401
     from reproduction.paper import paper_cells
 

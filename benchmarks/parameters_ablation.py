@@ -1,12 +1,13 @@
-"""What does each step from factors to parameters gain?
+"""Measure the contribution of each step from factors to parameters.
 
     python benchmarks/parameters_ablation.py [--seeds 2] [--json results/parameters_ablation.json]
     python benchmarks/parameters_ablation.py --table --json results/parameters_ablation.json
 
-The steps of `learn_factors` after its search. Flipped: n=200 r=40 of the paper's generator with
-a tenth of the entries flipped, error against the clean matrix. OVPM: recovered of eight causes with
-16 asked for, the largest error of a parameter, and the test bound of the mode. The factors are the
-same for all steps. Cells that the JSON file already holds are not run again.
+The steps are those of `learn_factors` after its search, with the same factors for all steps. On
+matrices of the paper's generator with n=200, r=40 and a tenth of the entries flipped, the script
+measures the error against the clean matrix. On OVPM data with K = 16 it measures how many of the
+eight causes are recovered, the largest error of a parameter, and the test bound of the mode. Cells
+that are already in the JSON file are skipped.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def counted(rows: Observations, found: FoundFactors) -> Network:
 
 
 def counted_alone(rows: Observations, found: FoundFactors) -> Network:
-    """Every edge by its own count, the rate of all edges weighing two rows."""
+    """Estimate every edge by its own count; the rate of all edges has the weight of two rows."""
     network = counted(rows, found)
     zeros, total = warm_start.edge_counts(found)
     weight = PRIOR_ROWS
@@ -127,7 +128,7 @@ def ovpm_problem(
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """The results as Markdown: means over seeds, of the largest errors the largest."""
+    """Return means over seeds, and the largest error over seeds, as a Markdown table."""
     lines = [
         f"| | {FLIPPED}: error, % | "
         + " | ".join(f"{name}: recovered, largest error, bound" for name in OVPM)

@@ -1,7 +1,7 @@
-"""How many modules a user's rows pass through in `noisyor fit` and `noisyor explain`.
+"""Count the modules that `noisyor fit` and `noisyor explain` enter.
 
-Counts the modules in which a function is called, the distinct calls from one module into another,
-and the pairs of modules that call each other both ways. Imports and definitions do not count.
+The script counts the modules in which a function is called, the distinct calls from one module into
+another, and the pairs of modules that call each other. Imports and definitions do not count.
 
     python benchmarks/path_of_a_row.py --out results/path_of_a_row.json
 """
@@ -25,7 +25,7 @@ import numpy as np
 
 
 class Calls:
-    """Counts calls between modules of the package while it is active."""
+    """Count calls between modules of the package while the context is active."""
 
     def __init__(self) -> None:
         self.entered: Counter[str] = Counter()
@@ -63,7 +63,7 @@ def _module(frame: FrameType) -> str | None:
 
 
 def _importing(frame: FrameType) -> bool:
-    """Whether a module is being imported further down the stack."""
+    """Return whether the stack contains the import of a module."""
     while frame.f_back is not None:
         frame = frame.f_back
         if frame.f_code.co_name == "<module>" and _module(frame) is not None:
@@ -72,7 +72,7 @@ def _importing(frame: FrameType) -> bool:
 
 
 def count(arguments: list[str]) -> dict[str, Any]:
-    """Run a command and count; its output is thrown away."""
+    """Run a command, discard its output, and count the calls."""
     from noisyor.cli.main import main
 
     calls = Calls()

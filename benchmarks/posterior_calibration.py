@@ -1,14 +1,15 @@
-"""Which estimate of the probabilities of causes is best? Held to exact ones by enumeration.
+"""Compare estimates of the probabilities of causes with exact ones by enumeration.
 
     python benchmarks/posterior_calibration.py [--json results/posterior_calibration.json]
         [--plot results/posterior_calibration.svg]
 
-Networks of 8 to 15 causes of three kinds: loopy ones with random parameters and data, sparse
-bipartite ones with data of their own, and ambiguous ones in which every cause may explain every
-visible. ``error`` is the root mean square difference to the exact probability, ``largest`` the
-largest one, ``spread`` the standard deviation of the difference in units of the stated error (one
-is right, above one the error bars are too small), ``outside`` the share of differences beyond two
-stated errors. A reliability curve compares what was stated with the mean exact probability.
+Networks have 8 to 15 causes and are of three kinds: loopy networks with random parameters and data,
+sparse bipartite networks with data drawn from them, and ambiguous networks in which every cause may
+explain every visible. ``error`` is the root mean square difference from the exact probability and
+``largest`` the largest difference. ``spread`` is the standard deviation of the difference in units
+of the stated error: 1 is correct, and above 1 the error bars are too small. ``outside`` is the
+share of differences beyond two stated errors. A reliability curve compares stated with mean exact
+probabilities.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def measures(part: FloatArray) -> dict[str, Any]:
 
 
 def reliability(part: FloatArray) -> dict[str, list[float]]:
-    """Mean stated and mean exact probability in ten bins of the stated one."""
+    """Return mean stated and mean exact probability in ten bins of the stated probability."""
     stated, exact, _ = part
     place = np.clip(np.digitize(stated, EDGES) - 1, 0, 9)
     count = np.bincount(place, minlength=10)

@@ -1,17 +1,17 @@
-"""Fewest errors of Boolean factorizations beside published ones.
+"""Compare the errors of Boolean factorizations with published results.
 
     python benchmarks/published_matrices.py [--seeds N] [--json results/published_matrices.json]
 
-Matrices and numbers of wrong entries: Kovács, Günlük, Hauser, "Binary Matrix Factorisation via
-Column Generation" (AAAI 2021), and the authors' repository. Their column generation had 20 + 10
-minutes of CPLEX for each instance; k-greedy is the heuristic that they compare with. Ours is
-`search_factors(objective="hamming")` at its default settings with seeds 0, 1, …; the median over
-the seeds is what counts. CPU seconds are those of the search, after kernels were compiled.
-``--high-ranks`` compares ranks of half the columns and more with three baselines instead: GreConD,
-a greedy algorithm, and K columns as memberships, the other columns being ORs of them.
+Matrices and published numbers of wrong entries are from Kovács, Günlük, Hauser, "Binary Matrix
+Factorisation via Column Generation" (AAAI 2021), and the authors' repository. Their column
+generation had 20 + 10 minutes of CPLEX for each instance; k-greedy is their heuristic. noisyor runs
+`search_factors(objective="hamming")` with its default settings and seeds 0, 1, …, and the median
+over the seeds is compared. CPU seconds are those of the search, after compilation. ``--high-ranks``
+compares ranks of half the columns and more with three baselines instead: GreConD, a greedy
+algorithm, and K columns as memberships, with every other column an OR of them.
 
-The files are found by `reproduction.datasets.fetch`. Every run is written to the JSON file as
-soon as it is finished and not run again.
+The files are found by `reproduction.datasets.fetch`. Every run is written to the JSON file as soon
+as it is finished, and finished runs are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
-from _sceptics import grecond, greedy_memberships, thirty_lines
+from _simple_baselines import alternating_greedy, grecond, greedy_memberships
 from reproduction.datasets import fetch
 
 RANKS = (2, 5, 10)
@@ -54,12 +54,12 @@ PUBLISHED = {
 
 
 def matrix(name: str) -> Any:
-    """The matrix of 0 and 1."""
+    """Return the matrix of 0 and 1."""
     return np.loadtxt(fetch(f"bmf_published/{name}.txt"), dtype=np.uint8)
 
 
 def run(name: str, causes: int, seed: int) -> dict[str, Any]:
-    """One search; its errors are counted again from states and factors."""
+    """Run one search, and count its errors again from states and factors."""
     X = matrix(name)
     began, began_wall = time.process_time(), time.perf_counter()
     found = nor.search.search_factors(X, causes, objective="hamming", seed=seed)
@@ -75,7 +75,7 @@ def run(name: str, causes: int, seed: int) -> dict[str, Any]:
 
 
 def summary(runs: dict[str, Any]) -> list[dict[str, Any]]:
-    """One line per instance: median and spread over seeds, and who has fewer errors."""
+    """Return one line per instance: median and range over seeds, and the comparison."""
     lines = []
     for name, published in PUBLISHED.items():
         for position, causes in enumerate(RANKS):
@@ -103,7 +103,7 @@ def summary(runs: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """The summary as Markdown."""
+    """Return the summary as a Markdown table."""
     rows = [
         "| data | k | column generation | k-greedy | ours, median | fewest to most "
         "| CPU s | most | |",
@@ -119,7 +119,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def chosen_columns(X: Any, k: int) -> list[int]:
-    """K columns: the one that the others replace with fewest errors goes first."""
+    """Choose K columns by removing, one by one, the column that the others replace best."""
     columns, F = list(range(X.shape[1])), X.T.astype(np.float32)
     while len(columns) > k:
         costs = []
@@ -132,7 +132,7 @@ def chosen_columns(X: Any, k: int) -> list[int]:
 
 
 def baselines(X: Any, k: int) -> dict[str, int]:
-    """Wrong entries of three baselines, with memberships by `cover_rows`."""
+    """Count the wrong entries of three baselines, with memberships by `cover_rows`."""
 
     def wrong(rows: Any, factors: Any) -> int:
         states = nor.search.cover_rows(rows, factors.astype(np.uint8))
@@ -140,13 +140,13 @@ def baselines(X: Any, k: int) -> dict[str, int]:
 
     return {
         "grecond": min(wrong(X, grecond(X, k)), wrong(X.T, grecond(X.T, k))),
-        "greedy": wrong(X, thirty_lines(X, k)),
+        "greedy": wrong(X, alternating_greedy(X, k)),
         "columns": wrong(X.T, X[:, chosen_columns(X, k)].T),
     }
 
 
 def high_ranks(seeds: int) -> list[dict[str, Any]]:
-    """One line per instance with half the columns, three quarters, and all but two as rank."""
+    """Return one line per instance and rank: half, three quarters and all but two columns."""
     lines = []
     for name in PUBLISHED:
         X = matrix(name)
@@ -163,7 +163,9 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=5, help="number of seeds (default 5)")
     parser.add_argument("--table", action="store_true", help="print --json as a table and stop")
-    parser.add_argument("--high-ranks", action="store_true", help="half the columns and more")
+    parser.add_argument(
+        "--high-ranks", action="store_true", help="compare ranks of half the columns and more"
+    )
     given = parser.parse_args()
     known = given.json is not None and Path(given.json).exists()
     found: dict[str, Any] = json.loads(Path(given.json).read_text()) if known else {}

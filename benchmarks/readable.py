@@ -1,4 +1,4 @@
-"""Log-likelihood at equal numbers of components: noisy-OR causes beside a mixture of Bernoullis.
+"""Compare the log-likelihood of noisy-OR causes and of a mixture with as many components.
 
     python benchmarks/readable.py [--data DIR] [--only SET ...] [--sizes K ...]
         [--json results/readable.json]
@@ -7,10 +7,10 @@
 Each cell is a data set and a number of components K. Causes (``learn_factors`` with
 ``objective="likelihood"``) and the mixture (``learn_mixture``) learn from the training rows alone,
 both with their defaults and seed 0; their mean log p of the test rows is compared. Independent
-columns and a Chow-Liu tree stand beside them for reference. CPU seconds are process time on one
-thread, after compilation; those of scikit-learn's NMF and, for K = 20, LDA with K components are of
-the same run. tiny20 has ten random splits, 70 percent of the rows for training. Of IMDB, a random
-2,000 test rows are scored. Finished cells are written to the JSON file at once and not run again.
+columns and a Chow-Liu tree are further baselines. CPU seconds are process time on one thread, after
+compilation; scikit-learn's NMF and, for K = 20, LDA with K components are timed in the same run.
+tiny20 has ten random splits, 70 percent of the rows for training. On IMDB, 2,000 randomly chosen
+test rows are scored. Finished cells are written to the JSON file at once and are skipped later.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def references(rows: Rows) -> dict[str, float]:
 
 
 def warm_up() -> None:
-    """Compile what a fit and its score need."""
+    """Compile the kernels that a fit and its score need."""
     rows = nor.Observations.of(np.random.default_rng(0).random((200, 30)) < 0.3)
     run(Rows(rows, rows), 16, {})
 
@@ -242,7 +242,7 @@ def table(content: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
+    parser.add_argument("--data", type=Path, help="folder of the data files")
     parser.add_argument("--only", nargs="*", choices=SETS, help="sets to run")
     parser.add_argument("--sizes", nargs="*", type=int, help="numbers of components")
     parser.add_argument("--table", type=Path, metavar="JSON", help="print the table and stop")

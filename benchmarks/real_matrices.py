@@ -1,15 +1,15 @@
-"""How well are real binary matrices drawn with few factors, beside four other methods?
+"""Compare the errors of Boolean factorizations of real matrices with four other methods.
 
     python benchmarks/real_matrices.py [--data DIR] [--pybmf PYTHON] [--only NAME ...] [--json FILE]
 
-Two thirds of the rows to learn from, the others unseen; at most 4,000 of each part. Every method
-gives K binary factors; `cover_rows` then chooses the memberships of training and unseen rows alike
-for all. ``elbo_counts``: bound of the unseen rows by a network whose probabilities are
-counted from the factors and memberships; ``elbo_trained``: after 200 gentle steps from there, the
-same for all; ``elbo_own``: by the network that `learn_factors` returns.
-GreConD and MEBF are those of PyBMF, run by an interpreter that has it; GreConD is there a second
-time as its paper describes it, since PyBMF's version takes factors that are not the best at hand.
-Each method of each case is written to the JSON file as soon as it is finished and not run again.
+Two thirds of the rows are for training, the others are unseen; each part has at most 4,000 rows.
+Every method returns K binary factors, and `cover_rows` chooses the memberships of training and
+unseen rows for all methods. ``elbo_counts`` is the bound of the unseen rows by a network whose
+probabilities are counted from factors and memberships; ``elbo_trained`` is the bound after 200
+small training steps from there; ``elbo_own`` is the bound of the network that `learn_factors`
+returns. GreConD and MEBF are those of PyBMF, run by another interpreter. PyBMF's GreConD does not
+choose the best factor, so GreConD is also run as its paper describes it. Each result is written to
+the JSON file as soon as it is finished, and finished cases are skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import _root  # noqa: F401
 import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _problems import data_directory
-from _sceptics import grecond, ten_lines, thirty_lines
+from _simple_baselines import alternating_greedy, grecond, thresholded_nmf
 from noisyor.baselines import independent_columns
 from noisyor.metrics import factorization_error
 from noisyor.search.cover import Cover, Matrix
@@ -63,14 +63,14 @@ Bits = npt.NDArray[np.uint8]
 
 
 class Parts(NamedTuple):
-    """Rows to learn from and unseen ones, both uint8 (rows, columns)."""
+    """Training rows and unseen rows, both uint8 (rows, columns)."""
 
     train: Bits
     test: Bits
 
 
 def load(data: Path, name: str, seed: int) -> Parts | None:
-    """The rows of a data set in two parts; None without its file."""
+    """Load the rows of a data set in two parts, or None if there is no file."""
     path = data / ("20news_w100.mat" if name == "tiny20" else f"bmf_{name}.npz")
     if not path.exists():
         return None
@@ -86,7 +86,7 @@ def load(data: Path, name: str, seed: int) -> Parts | None:
 
 
 def pybmf(python: str, method: str, train: Bits, causes: int) -> dict[str, Any]:
-    """Factors by PyBMF in an environment of its own, its CPU seconds and version."""
+    """Return the factors of PyBMF in another environment, its CPU seconds and version."""
     worker = Path(__file__).with_name("_pybmf_worker.py")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
@@ -103,13 +103,13 @@ def pybmf(python: str, method: str, train: Bits, causes: int) -> dict[str, Any]:
 
 
 def drawing_error(rows: Bits, factors: Bits) -> float:
-    """Per cent of entries that the factors get wrong with memberships of fewest errors."""
+    """Return the percentage of wrong entries, with the memberships that have fewest errors."""
     states = nor.search.cover_rows(rows, factors)
     return 100.0 * float(np.mean((states.astype(int) @ factors > 0) != (rows > 0)))
 
 
 def counted(parts: Parts, factors: Bits) -> nor.Network:
-    """A network of these factors, its probabilities by counts from the training rows."""
+    """Return a network of these factors with probabilities counted from the training rows."""
     states = nor.search.cover_rows(parts.train, factors)
     matrix = Matrix(parts.train > 0, np.ones(parts.train.shape, dtype=bool))
     cover = Cover.of(matrix, states, factors)
@@ -121,7 +121,7 @@ def counted(parts: Parts, factors: Bits) -> nor.Network:
 
 
 def trained(network: nor.Network, train: Bits) -> nor.Network:
-    """The network after 200 gentle steps."""
+    """Return the network after 200 small training steps."""
     return nor.learn_network(
         network,
         train,
@@ -135,12 +135,12 @@ def trained(network: nor.Network, train: Bits) -> nor.Network:
 
 
 def bound(network: nor.Network, rows: Bits) -> float:
-    """Mean bound of rows by their most likely causes."""
+    """Return the mean bound of rows at their most likely causes."""
     return float(nor.explain(network, rows).log_joint.mean())
 
 
 def run(method: str, parts: Parts, causes: int, seed: int, python: str | None) -> dict[str, Any]:
-    """All numbers of one method on one case."""
+    """Return all numbers of one method on one case."""
     train, test = parts
     network, result = None, {}
     began = time.process_time()
@@ -154,8 +154,8 @@ def run(method: str, parts: Parts, causes: int, seed: int, python: str | None) -
         factors = result.pop("factors")
     else:
         functions: dict[str, Callable[[], Any]] = {
-            "ten lines": lambda: ten_lines(train, causes, seed),
-            "thirty lines": lambda: thirty_lines(train, causes, seed, ROUNDS),
+            "ten lines": lambda: thresholded_nmf(train, causes, seed),
+            "thirty lines": lambda: alternating_greedy(train, causes, seed, ROUNDS),
             "GreConD (paper)": lambda: grecond(train, causes),
         }
         factors = functions[method]().astype(np.uint8)
@@ -177,7 +177,7 @@ def run(method: str, parts: Parts, causes: int, seed: int, python: str | None) -
 
 
 def pending(data: Path, python: str | None) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-    """Every method of every case by name, for which there are data and an interpreter."""
+    """Return every method of every case by name, if its data and interpreter are present."""
     for name, causes, seed in CASES:
         parts = load(data, name, seed)
         for method in METHODS:
@@ -202,7 +202,7 @@ COLUMNS = (
 
 
 def table(found: dict[str, Any]) -> str:
-    """The results as Markdown: means over splits."""
+    """Return means over splits as a Markdown table."""
     lines = [
         "| data | splits | method | factors | error, training % | unseen % | unseen, mode % "
         "| bound, counts | trained | own | CPU s |",
@@ -233,8 +233,8 @@ def table(found: dict[str, Any]) -> str:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, help="directory of the data files")
-    parser.add_argument("--pybmf", metavar="PYTHON", help="an interpreter that has PyBMF")
-    parser.add_argument("--only", nargs="*", help="start of the names of the cases to run")
+    parser.add_argument("--pybmf", metavar="PYTHON", help="Python interpreter with PyBMF")
+    parser.add_argument("--only", nargs="*", help="run the cases whose names start so")
     parser.add_argument("--table", action="store_true", help="print --json as a table and stop")
     given = parser.parse_args()
     if given.table:

@@ -1,12 +1,13 @@
-"""Does the cost of inference grow with the number of active edges, and with nothing else?
+"""Measure how the time of inference grows with the number of active edges.
 
     python benchmarks/scaling.py [--json results/scaling.json] [--plot results/scaling.svg]
 
-Max-product, 50 iterations, one thread, on three families of networks: two layers that grow at a
-quarter of ones, two layers of fixed size with more and more ones, and sparse random layers (five
-parents a node, layers shrink threefold) with one word in fifty active. An active edge leads into
-an active visible or a hidden node. Prints the exponent of a power law fitted to the time of a row
-against its active edges; 1 means proportional. Sizes are measured in turns.
+The script times 50 iterations of max-product on one thread, on three families of networks: two
+layers of growing size with a quarter of ones, two layers of fixed size with a growing share of
+ones, and sparse random layers (five parents per node, each layer a third of the one below) with one
+word in fifty active. An active edge leads into an active visible or a hidden node. The script
+prints the exponent of a power law fitted to the time of a row against its active edges; 1 means
+proportional. Sizes are measured alternately.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ EDGES_A_CALL = 200_000  # small rows come in numbers, so that the call itself co
 
 
 class Point(NamedTuple):
-    """A network, rows to infer and a description."""
+    """A network, its rows and a description."""
 
     network: Network
     rows: Observations
@@ -57,7 +58,7 @@ def _bipartite(n_visible: int, n_hidden: int) -> Network:
 
 
 def _layers(n_visible: int, n_parents: int = 5) -> Network:
-    """Random layers; every hidden node gets at least one child."""
+    """Draw random layers; every hidden node gets at least one child."""
     generator = np.random.default_rng(0)
     sizes = [n_visible]
     while len(sizes) < 4 and sizes[-1] >= 3 * n_parents:

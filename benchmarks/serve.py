@@ -1,11 +1,11 @@
-"""How fast does `noisyor serve` answer, one request after another and 200 at once?
+"""Time the answers of `noisyor serve`: one request after another, and 200 at once.
 
     python benchmarks/serve.py [--json results/serve.json]
 
-Models have 100 causes: few or all columns below each, or two layers. Each request names six
-findings of a row drawn from the model, and no two are the same, so that nothing is remembered.
-Wall times include the client and whatever else runs on the machine; ``cpu_ms`` is what the server
-itself used, from the system's count.
+Models have 100 causes, with edges to few or to all columns, or in two layers. Each request names
+six findings of a row drawn from the model. No two requests are equal, so that no answer is cached.
+Wall times include the client and other programs on the machine; ``cpu_ms`` is the CPU time of the
+server, reported by the system.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TARGET_MS = 100
 
 
 def networks() -> dict[str, nor.Network]:
-    """Networks of 100 causes."""
+    """Return networks of 100 causes."""
     random = np.random.default_rng(0)
     few = sorted({(k, int(i)) for k in range(CAUSES) for i in random.choice(1000, 30)})
     dense = np.full((CAUSES, 1000), 0.01)
@@ -64,7 +64,7 @@ def networks() -> dict[str, nor.Network]:
 
 
 def requests_for(network: nor.Network, count: int, seed: int) -> list[dict[str, Any]]:
-    """Findings of drawn rows: most present, some absent."""
+    """Return findings of drawn rows: most present, some absent."""
     random = np.random.default_rng(seed)
     rows = nor.sample(network, count, seed=seed).visible
     asked = []
@@ -77,7 +77,7 @@ def requests_for(network: nor.Network, count: int, seed: int) -> list[dict[str, 
 
 
 def cpu_seconds(process: int) -> float:
-    """CPU time that a process has used so far."""
+    """Return the CPU time of a process so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,15 +1,15 @@
-"""Does `noisyor serve` answer under load, while other connections misbehave?
+"""Test that `noisyor serve` answers under load while other connections misbehave.
 
     python benchmarks/serve_load.py [--requests 10000] [--hostile 600] [--seconds 300]
 
-Starts a server on the loopback interface and sends requests from 40 connections, while so many
-other connections at a time send nothing, half of a head, one byte a second, a body without an end,
-bytes that are no request, half of a body, or thousands of requests whose answers they do not read.
-A hostile connection that is closed is opened again, at most once a second. Every request must be
-answered: a connection that the server closed is opened again, as clients do. The memory of the
-server after the first tenth of the requests and at the end must differ by less than 20 %, and the
-server must write nothing to its terminal. The exit code is 1 otherwise. Everything stops after
-``--seconds``.
+The script starts a server on the loopback interface and sends requests from 40 connections. At the
+same time, ``--hostile`` other connections send nothing, half of a header, one byte a second, an
+endless body, bytes that are not a request, half of a body, or thousands of requests whose answers
+they do not read. A hostile connection that is closed is opened again, at most once a second. Every
+request must be answered; if the server closes a connection, it is opened again, as other clients
+do. The memory of the server after the first tenth of the requests and at the end must differ by
+less than 20 %, and the server must write nothing to its terminal. The exit code is 1 otherwise.
+Everything stops after ``--seconds``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ async def misuse(
 
 
 async def ask(client: httpx.AsyncClient, index: int, n_visible: int) -> int:
-    """Ask one question, again on a connection that the server closed; return the tries."""
+    """Send one request, again if the server closed the connection; return the number of tries."""
     body = {"present": [index % n_visible], "absent": [(index // n_visible) % n_visible]}
     if body["present"] == body["absent"]:
         body["absent"] = []
@@ -110,7 +110,7 @@ def memory(process: int) -> float:
 
 
 async def load(address: str, process: int, options: argparse.Namespace) -> bool:
-    """Send the requests, print what happened, and return whether all is well."""
+    """Send the requests, print a summary, and return whether all checks passed."""
     port, done = int(address.rstrip("/").rpartition(":")[2]), asyncio.Event()
     opened: Counter[str] = Counter()
     hostile = [
@@ -153,7 +153,7 @@ async def load(address: str, process: int, options: argparse.Namespace) -> bool:
 
 
 def main() -> int:
-    """Start the server, load it, stop it; return 1 if a promise was broken."""
+    """Start the server, send the load, stop the server; return 1 if a check failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

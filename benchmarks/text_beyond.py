@@ -1,13 +1,14 @@
-"""Large vocabularies beyond the paper: what each idea gains, and `learn_topics` on test rows.
+"""Compare settings for large vocabularies, and score `learn_topics` on test documents.
 
     python benchmarks/text_beyond.py [--data DIR] [--dataset IMDB] [--words N] [--only NAME ...]
         [--test] [--threads N] [--json results/text_beyond.json]
     python benchmarks/text_beyond.py --table results/text_beyond.json
 
-Ideas learn from nine tenths of the training documents and are compared by the bound of the other
-tenth. With ``--test`` what `learn_topics` does by itself and with local mean-field learns from all
-of them and is scored on the test documents, as the paper's table is. Finished runs are kept in the
-JSON file and not run again. ``--table`` prints the tables of ``docs/beyond_topics.md``.
+Settings learn from nine tenths of the training documents and are compared by the bound of the other
+tenth. With ``--test``, `learn_topics` with its defaults and with local mean-field learns from all
+training documents and is scored on the test documents, as in the paper's table. Finished runs are
+stored in the JSON file and skipped later. ``--table`` prints the tables of
+``docs/beyond_topics.md``.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ TESTED = ("default", "mean-field")
 
 
 def load(dataset: str, words: int | None) -> TextData:
-    """A data set of the paper or a substitute, or 20 newsgroups from the data folder."""
+    """Load a data set of the paper or a substitute, or 20 newsgroups from the data folder."""
     options: dict[str, Any] = {} if words is None else {"max_words": words}
     if dataset != NEWSGROUPS:
         loaded: TextData = getattr(datasets, LOADERS[dataset])(**options)
@@ -90,7 +91,7 @@ def load(dataset: str, words: int | None) -> TextData:
 
 
 def learned(arm: Arm, rows: Observations, threads: int) -> Network:
-    """The network that an arm learns from rows."""
+    """Return the network that a setting learns from rows."""
     network = start_from_counts(layered(rows, **arm.graph), rows)
     for method, steps in ((MAX_PRODUCT, arm.mp_steps), (MEAN_FIELD, arm.vi_steps)):
         network = train(
@@ -112,7 +113,7 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
 def run(
     name: str, dataset: str, train_rows: Observations, score_rows: Observations, threads: int
 ) -> dict[str, Any]:
-    """One arm: its time, both bounds of rows that it did not see, and of independent words."""
+    """Run one setting: time, both bounds of unseen rows, and the bound of independent words."""
     began, began_cpu = time.perf_counter(), time.process_time()
     network = learned(ARMS[name], train_rows, threads)
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
@@ -132,7 +133,7 @@ def run(
 
 
 def table(found: dict[str, Any]) -> str:
-    """The tables of the documentation, from the JSON file."""
+    """Return the tables of the documentation from the JSON file."""
     lines = []
     for part in ("validation", "test"):
         lines += [
@@ -151,8 +152,8 @@ def table(found: dict[str, Any]) -> str:
 def main() -> None:
     parser = idea_arguments(__doc__ or "", ARMS)
     parser.add_argument("--dataset", choices=[*LOADERS, NEWSGROUPS], default="IMDB")
-    parser.add_argument("--words", type=int, help="size of the vocabulary, by default the paper's")
-    parser.add_argument("--test", action="store_true", help="also on the test rows")
+    parser.add_argument("--words", type=int, help="size of the vocabulary (default: the paper's)")
+    parser.add_argument("--test", action="store_true", help="also score on the test documents")
     options = parser.parse_args()
     if options.table is not None:
         print(table(json.loads(options.table.read_text())))

@@ -1,16 +1,17 @@
-"""How long does it take from a table to a model, and to a page about it?
+"""Time `noisyor fit` and `noisyor report` on several tables.
 
     python benchmarks/time_to_model.py --tables DIR [--data DIR] [--json results/time_to_model.json]
 
-Runs `noisyor fit` and `noisyor report` as a user would, each in a process of its own, and notes
-wall time, CPU time of all threads, and what was learned. Kernels are compiled before, except in the
-runs called cold, which find an empty cache. Tables that are not there are left out.
+The script runs the commands in separate processes and records wall time, CPU time of all threads,
+and the result. Kernels are compiled before, except in the runs called cold, which start with an
+empty cache. Missing tables are skipped.
 
-DIR of --tables has what cannot be distributed here: votes.csv (HouseVotes84 of the R package
-mlbench) and mushroom.csv (KEEL's mushroom without its rows with gaps, a column for each value).
-Baskets are made, in the shape of a well-known set of groceries: some items are in half of them,
-most in hardly any, and some habits bring a third of their items each. --data, else NOISYOR_DATA,
-has density/nltcs.npz and arxiv_abstracts.jsonl.xz, of which the first 3,000 are read.
+The folder of --tables holds tables that cannot be distributed here: votes.csv (HouseVotes84 of the
+R package mlbench) and mushroom.csv (KEEL's mushroom without its rows with missing values, a column
+for each value). Baskets are generated with a shape like groceries: some items are in half of the
+baskets, most items in few, and a habit adds a third of its items. The folder of --data, or else
+NOISYOR_DATA, holds density/nltcs.npz and arxiv_abstracts.jsonl.xz, of which the first 3,000
+abstracts are read.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ TABLES = {
 
 
 def prepare(data: Path, folder: Path) -> None:
-    """Files made of those in the folder of the project's data, and baskets."""
+    """Write tables made from the files of the data folder, and baskets."""
     made_baskets(folder / "baskets.txt")
     packed = data / "density/nltcs.npz"
     if packed.exists():
@@ -61,7 +62,7 @@ def prepare(data: Path, folder: Path) -> None:
 
 
 def made_baskets(path: Path, seed: int = 7) -> None:
-    """A file of baskets: a few items by how common they are, and now and then parts of habits."""
+    """Write a file of baskets: single items drawn by their frequency, and parts of habits."""
     random = np.random.default_rng(seed)
     common = np.sort(random.pareto(1.1, ITEMS) + 0.05)[::-1]
     common /= common.sum()
@@ -78,7 +79,7 @@ def made_baskets(path: Path, seed: int = 7) -> None:
 
 
 def timed(command: list[str], **environment: str) -> tuple[dict[str, float], str]:
-    """Wall and CPU seconds of a command, and what it printed."""
+    """Return wall and CPU seconds of a command, and its output."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", _NOISYOR, *command],
@@ -95,7 +96,7 @@ def timed(command: list[str], **environment: str) -> tuple[dict[str, float], str
 
 
 def case(options: list[str], place: Path, rounds: int, folder: Path, cold: bool) -> dict[str, Any]:
-    """Times of one table."""
+    """Measure the times of one table."""
     model, page = folder / "model.safetensors", folder / "page.html"
     fit = ["fit", str(place), *options[1:], "--out", str(model), "--force", "--json"]
     report = ["report", str(model), str(place), "--out", str(page), "--force", "--quiet"]
@@ -128,7 +129,7 @@ def case(options: list[str], place: Path, rounds: int, folder: Path, cold: bool)
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--tables", type=Path, help="folder of votes and mushroom")
-    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
+    parser.add_argument("--data", type=Path, help="folder of the data files")
     parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--cold", nargs="*", choices=list(TABLES), default=["votes", "mushroom"])
     parser.set_defaults(rounds=3)

@@ -1,15 +1,15 @@
-"""tiny20 beyond the paper: what each idea gains, and the settings that win on several splits.
+"""Compare settings on tiny20, and score the best setting on several splits.
 
     python benchmarks/tiny20_beyond.py [--data DIR] [--splits N] [--only NAME ...]
         [--threads N] [--json results/tiny20_beyond.json]
     python benchmarks/tiny20_beyond.py --table results/tiny20_beyond.json
 
-Ideas are compared on split 0: the graph and the parameters come from nine tenths of its training
-rows, the choice is by the bound of the other tenth, the test rows stand beside it. The winner is
-then trained on all training rows of several splits. The bound of independent columns is given for
-every split, because the splits differ more in how hard their test rows are than methods differ.
-Finished runs are kept in the JSON file and not run again. ``--table`` prints the tables of
-``docs/beyond_topics.md``.
+Settings are compared on split 0. The graph and the parameters are learned from nine tenths of its
+training rows, and the setting is chosen by the bound of the other tenth; the bound of the test rows
+is also reported. The best setting is then trained on all training rows of several splits. The bound
+of independent columns is given for every split, because bounds vary more between splits than
+between methods. Finished runs are stored in the JSON file and skipped later. ``--table`` prints the
+tables of ``docs/beyond_topics.md``.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ WINNER = "sampling"
 
 
 def learned(arm: Arm, rows: Observations, threads: int) -> Network:
-    """The network that an arm learns from rows."""
+    """Return the network that a setting learns from rows."""
     engine = get_engine(n_threads=threads)
     network = layered(rows, 3, **arm.graph)
     if arm.init == "data":
@@ -130,7 +130,7 @@ def learned(arm: Arm, rows: Observations, threads: int) -> Network:
 
 
 def bounds(network: Network, rows: Observations, threads: int) -> dict[str, float]:
-    """The paper's test Elbo, the larger of two means, and both of them."""
+    """Return the paper's test Elbo (the larger of two mean bounds), and both bounds."""
     result = evaluate(network, rows, engine=get_engine(n_threads=threads))
     assert result.elbo_vi is not None
     return {
@@ -141,7 +141,7 @@ def bounds(network: Network, rows: Observations, threads: int) -> dict[str, floa
 
 
 def run(name: str, split: int, kept: bool, all_rows: Observations, threads: int) -> dict[str, Any]:
-    """One arm on one split; ``kept``: a tenth of the training rows is kept for validation."""
+    """Run one setting on one split; with ``kept``, a tenth of the training rows validates."""
     train_rows, test_rows = all_rows.split(TRAIN_SHARE, split)
     validation = None
     if kept:
@@ -162,7 +162,7 @@ def run(name: str, split: int, kept: bool, all_rows: Observations, threads: int)
 
 
 def table(found: dict[str, Any]) -> str:
-    """The tables of the documentation, from the JSON file."""
+    """Return the tables of the documentation from the JSON file."""
     lines = [
         "| idea | validation Elbo | test Elbo | of the mode | seconds of CPU |",
         "|" + "---|" * 5,
@@ -188,7 +188,9 @@ def table(found: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = idea_arguments(__doc__ or "", ARMS)
-    parser.add_argument("--splits", type=int, default=3, help="that the winner is confirmed on")
+    parser.add_argument(
+        "--splits", type=int, default=3, help="splits on which the best setting is scored"
+    )
     options = parser.parse_args()
     if options.table is not None:
         print(table(json.loads(options.table.read_text())))

@@ -1,12 +1,12 @@
-"""Does Elbo^MP on tiny20 depend on how the mode is found? Networks of the reproduction say.
+"""Measure how Elbo^MP on tiny20 depends on the way in which the mode is found.
 
     python benchmarks/tiny20_modes.py [--data DIR] --json results/tiny20_modes.json
 
-Every network of tiny20 in the record that was trained by the paper's protocol, on its
-own test rows: log p(h, x) at ``q >= 0.5`` of full mean field, at what max-product finds in both
-orders of messages, and at the default of `explain`, with ICM. Run files keep parameters with two
-bytes each: the bound of mean field shows what that changes. Networks that the JSON file already
-holds are not looked at again.
+The networks are those of tiny20 in the record of the reproduction that were trained by the paper's
+protocol, with their own test rows. The script computes log p(h, x) at ``q >= 0.5`` of full mean
+field, at the modes of max-product in both orders of messages, and at the default of `explain`,
+which uses ICM. Run files store parameters with two bytes each; the bound of mean field shows the
+effect of this rounding. Networks that are already in the JSON file are skipped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WAYS = {
 
 
 def network_of(stored: dict[str, Any]) -> nor.Network:
-    """The network of a run file."""
+    """Return the network of a run file."""
     ptr, parent, theta, leak, levels = (
         stored[name] for name in ("child_ptr", "parent", "theta", "leak", "levels")
     )
@@ -51,7 +51,7 @@ def network_of(stored: dict[str, Any]) -> nor.Network:
 
 
 def bounds(run: dict[str, Any], rows: nor.Observations) -> dict[str, Any]:
-    """Mean bounds of the test rows, by each way to find the mode."""
+    """Return mean bounds of the test rows for each way to find the mode."""
     network = network_of(run["arrays"])
     _, test = rows.split(TINY20_PROTOCOL.train_share, run["seed"])
     mean_field = nor.MeanField(keep_q=False).posterior(network, test)
@@ -72,9 +72,9 @@ def bounds(run: dict[str, Any], rows: nor.Observations) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Look at the networks that are new, and print the means."""
+    """Measure the networks that are new, and print the means."""
     parser = arguments(__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the data files, else NOISYOR_DATA")
+    parser.add_argument("--data", type=Path, help="folder of the data files")
     options = parser.parse_args()
     use_data(options.data)
     rows = nor.Observations.of(datasets.load_tiny20().observations)

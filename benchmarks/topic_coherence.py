@@ -1,16 +1,16 @@
-"""Coherence and diversity of topics, beside NMF, LDA and CorEx, on long and on short texts.
+"""Compare coherence and diversity of topics with NMF, LDA and CorEx on long and short texts.
 
-Coherence is the mean normalised pointwise mutual information (NPMI) of the pairs of a topic's ten
-words, by how often they occur together in documents that no model has seen; two words that never
-do have -1. Diversity is the share of distinct words among all words of all topics. LDA has counts,
-NMF tf-idf weights, CorEx and noisy-OR the words that occur. Words of noisy-OR are those of
-`topic_words`. Beside them: "noisy-OR, distinctive", by the parameters of the model alone;
-"noisy-OR, before", as many topics from the start as are asked for, by the same; "NMF, our words",
-of NMF's twenty words the ten that `topic_words` would keep; "by gain", by
-p(w | t) log(p(w | t) / p(w)).
+Coherence is the mean normalized pointwise mutual information (NPMI) of the pairs of a topic's ten
+words in documents that no model has seen; a pair that never occurs together has -1. Diversity is
+the share of distinct words among all words of all topics. LDA uses counts, NMF tf-idf weights,
+CorEx and noisy-OR the set of words. Words of noisy-OR are chosen by `topic_words`. Variants:
+"noisy-OR, distinctive" chooses words by the parameters of the model alone; "noisy-OR, before" does
+the same without additional candidate topics; "NMF, our words" keeps ten of NMF's twenty words by
+the rule of `topic_words`; "by gain" chooses words by p(w | t) log(p(w | t) / p(w)).
 
-The recipe was chosen on training documents of the corpora in `CHOSEN_ON`. With `--titles` it is
-asked instead how many unseen titles have a topic, and whether it is that of their abstract.
+The recipe was chosen on training documents of the corpora in `CHOSEN_ON`. With `--titles`, the
+script measures instead how many unseen titles have a topic, and how often it is the topic of their
+abstract.
 
     python benchmarks/topic_coherence.py --data FOLDER --out results/topic_coherence.json
 """
@@ -42,7 +42,7 @@ LOG_P_ROWS = 300
 
 
 class Corpus(NamedTuple):
-    """A file, its field, how many documents to learn from and to judge by, and how many words."""
+    """A file, its field, the numbers of training and evaluation documents, and of words."""
 
     file: str
     field: str
@@ -75,7 +75,7 @@ Topics = list[list[int]]
 
 
 def documents(corpus: Corpus, folder: Path) -> tuple[list[str], list[str]]:
-    """Texts to learn from and to judge by: the file's own split, or that of a fixed shuffle."""
+    """Return training and evaluation texts, by the file's own split or a fixed shuffle."""
     with lzma.open(folder / corpus.file, "rt", encoding="utf-8") as stream:
         records = [json.loads(line) for line in stream]
     if corpus.field == SUBJECT:
@@ -95,7 +95,7 @@ def documents(corpus: Corpus, folder: Path) -> tuple[list[str], list[str]]:
 
 
 def coherence(topics: Topics, judges: Matrix) -> float:
-    """Mean NPMI of the pairs of words of each topic, over the topics."""
+    """Return the mean over topics of the mean NPMI of pairs of words."""
     share = np.asarray(judges.mean(axis=0)).ravel()
     found = []
     for words in topics:
@@ -115,7 +115,7 @@ def _npmi(both: float, one: float, other: float) -> float:
 
 
 def diversity(topics: Topics) -> float:
-    """Share of distinct words."""
+    """Return the share of distinct words."""
     return len({word for topic in topics for word in topic}) / sum(map(len, topics))
 
 
@@ -125,7 +125,7 @@ def by_weight(weights: Matrix, n: int = WORDS) -> Topics:
 
 
 def by_gain(weights: Matrix, counts: Matrix) -> Topics:
-    """Words by p(w | topic) log(p(w | topic) / p(w))."""
+    """Return words sorted by p(w | topic) log(p(w | topic) / p(w))."""
     own = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
     usual = (np.asarray(counts.sum(axis=0)).ravel() + 1.0) / counts.sum()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -134,7 +134,7 @@ def by_gain(weights: Matrix, counts: Matrix) -> Topics:
 
 
 class Found(NamedTuple):
-    """Topics under a name, of a seed, and the network that they are from, if any."""
+    """Topics of a method and seed, and their network, if any."""
 
     model: str
     topics: Topics
@@ -196,7 +196,7 @@ MODELS: dict[str, Callable[[Matrix, Matrix, int], Iterator[Found]]] = {
 
 
 class Prepared(NamedTuple):
-    """A corpus as the models take it, the unseen documents, and what to say of it."""
+    """A corpus in the forms that the models need, its unseen documents, and a description."""
 
     binary: Matrix
     counts: Matrix
@@ -204,14 +204,14 @@ class Prepared(NamedTuple):
     facts: dict[str, Any]
 
     def named(self, topics: Topics) -> list[str]:
-        """The words of each topic in one string."""
+        """Return the words of each topic in one string."""
         names = self.unseen.column_names
         assert names is not None
         return [" ".join(names[i] for i in topic) for topic in topics]
 
 
 def prepare(name: str, folder: Path) -> Prepared:
-    """Read a corpus; the vocabulary is that of the documents to learn from."""
+    """Read a corpus; the vocabulary is that of the training documents."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     corpus = CORPORA[name]
@@ -231,7 +231,7 @@ def prepare(name: str, folder: Path) -> Prepared:
 
 
 def run(name: str, texts: Prepared, out: Path, models: list[str], sizes: list[int]) -> None:
-    """Add the rows of one corpus to the record, as they come."""
+    """Run all methods on one corpus, and add each result to the record."""
     judges = texts.unseen.to_csr().astype(np.float64)
     for size in sizes:
         for model in models:
@@ -259,7 +259,7 @@ def run(name: str, texts: Prepared, out: Path, models: list[str], sizes: list[in
 
 
 def of_unseen(network: nor.Network, rows: nor.Observations) -> dict[str, float]:
-    """What some unseen documents say of a model: log p, and how many have a topic."""
+    """Return log p of some unseen documents, and the share of them that have a topic."""
     some = rows.take(np.arange(LOG_P_ROWS))
     estimate = nor.inference.log_probability(network, some)
     short = rows.take(np.arange(min(2000, rows.n_rows)))
@@ -272,7 +272,7 @@ def of_unseen(network: nor.Network, rows: nor.Observations) -> dict[str, float]:
 
 
 def keep(row: dict[str, Any], out: Path) -> None:
-    """Put a row into the record, in place of one of the same kind."""
+    """Add a row to the record; it replaces an earlier row of the same kind."""
     record = json.loads(out.read_text()) if out.exists() else {"rows": []}
     same = ("corpus", "n_topics", "model", "seed")
     kept = [r for r in record["rows"] if any(r.get(k, 0) != row[k] for k in same)]
@@ -286,7 +286,7 @@ def keep(row: dict[str, Any], out: Path) -> None:
 
 
 def titles(folder: Path, out: Path, size: int = 20, n_unseen: int = 2000) -> None:
-    """Topics of unseen titles by a model of abstracts, beside the topics of their abstracts."""
+    """Compare topics of unseen titles with topics of their abstracts, by a model of abstracts."""
     corpus = CORPORA["arXiv abstracts"]
     train, unseen = documents(corpus, folder)
     # The same shuffle, so that title k is that of abstract k.
@@ -323,7 +323,7 @@ def titles(folder: Path, out: Path, size: int = 20, n_unseen: int = 2000) -> Non
 
 
 def timing(texts: Prepared, out: Path) -> None:
-    """Median seconds and CPU seconds of learning, now and before, after a first run to compile."""
+    """Return median wall and CPU seconds of learning, after a first run that compiles."""
 
     def now(size: int) -> None:
         nor.learn_topics(texts.binary, n_components=size, progress=False)
@@ -348,7 +348,7 @@ def timing(texts: Prepared, out: Path) -> None:
 
 
 def table(record: dict[str, Any]) -> Iterator[str]:
-    """Lines of the page: coherence and diversity, means over the seeds."""
+    """Return the table of the page: mean coherence and diversity over the seeds."""
     shown = ("noisy-OR", "NMF", "LDA", "CorEx", "noisy-OR, distinctive", "NMF, our words")
     yield f"| documents (words in each) | topics | {' | '.join(shown)} |"
     yield "| --- " * (len(shown) + 2) + "|"
@@ -380,8 +380,10 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--sizes", nargs="*", type=int, default=list(SIZES))
     parser.add_argument("--titles", action="store_true")
-    parser.add_argument("--timing", action="store_true", help="of 20 newsgroups, nothing else")
-    parser.add_argument("--table", action="store_true", help="print that of the page, from --out")
+    parser.add_argument("--timing", action="store_true", help="only time 20 newsgroups")
+    parser.add_argument(
+        "--table", action="store_true", help="print the table of the page from --out"
+    )
     arguments = parser.parse_args()
     if arguments.table:
         print("\n".join(table(json.loads(arguments.out.read_text()))))

@@ -1,14 +1,14 @@
-"""How long does one gradient update take, against the paper's GPU?
+"""Time gradient updates, compared with the paper's GPU.
 
     python benchmarks/update_time.py [--data DIR] [--json results/update_time.json]
 
-An update is inference on a minibatch, the gradient, Adam and the clip. Every network has been
-trained for 200 steps first, so that messages carry information. Each round repeats the same
-updates from the same state on one and two threads, with all 100 iterations forced and with each
-row stopping when it has converged, by the default order of messages and by that of the paper's
-authors. The paper's times are for one GPU, 100 iterations and the authors' order, the column
-"Update time" of MP in its tables. ``parts`` says where the time on two threads goes. The
-text network is measured in a process of its own, whose peak memory is that of training.
+An update consists of inference on a minibatch, the gradient, Adam and the clip. Every network is
+trained for 200 steps first, so that messages carry information. Each round repeats the same updates
+from the same state on one and two threads, with 100 iterations and with early stopping of rows, in
+the default order of messages and in the authors' order. The paper's times are for one GPU, 100
+iterations and the authors' order (column "Update time" of MP in its tables). ``parts`` splits the
+time on two threads. The text network is measured in a separate process, whose peak memory is that
+of training.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TARGET_BMF_MS = {(100, 20): 3.0, (200, 120): 15.0, (400, 240): 50.0}
 
 
 class Case(NamedTuple):
-    """What to build from which file, updates a round, the paper's seconds, our goal."""
+    """A problem: builder, file, updates per round, the paper's seconds, our goal."""
 
     build: Callable[[Path], Problem]
     file: str | None
@@ -86,7 +86,7 @@ CASES: dict[str, Case] = {
 
 
 def measure(problem: Problem, case: Case, rounds: int, quiet: float | None) -> dict[str, Any]:
-    """Times of all variants of a case."""
+    """Measure the times of all variants of a case."""
     trained = problem.trained(WARM_UP)
     network, start, batches = trained.network, trained.state, problem.batches()
     methods = {"early stop": problem.method}
@@ -142,7 +142,7 @@ def _parts(
     method: nor.MaxProduct,
     state: nor.learning.TrainingState,
 ) -> tuple[dict[str, Callable[[], object]], float]:
-    """The parts of an update on two threads, and the mean number of iterations."""
+    """Time the parts of an update on two threads, and return the mean number of iterations."""
     inference = BatchInference(network, batch, method, n_threads=2, step=state.step)
     found = inference.max_product()
     gradient = inference.gradient(found).gradient
@@ -163,7 +163,7 @@ def _parts(
 
 
 def _prepare(inference: BatchInference, network: Network) -> object:
-    """Parameters are spread over the edges when they are first asked for."""
+    """Prepare the network; parameters are copied to the edges when first needed."""
     return inference.engine.prepare(network).parameters
 
 
@@ -184,7 +184,7 @@ def _measure_file(name: str, rounds: int, quiet: float | None, file: Path) -> di
 
 
 def in_own_process(name: str, data: Path, rounds: int, quiet: float | None) -> dict[str, Any]:
-    """Measure in a fresh process; building the graph takes more memory and has another one."""
+    """Measure in a new process; another process builds the graph, which takes more memory."""
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "problem"
@@ -197,7 +197,7 @@ def in_own_process(name: str, data: Path, rounds: int, quiet: float | None) -> d
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--data", type=Path, help="directory of the data files")
-    parser.add_argument("--only", nargs="*", help="start of the names of the cases to run")
+    parser.add_argument("--only", nargs="*", help="run the cases whose names start so")
     given = parser.parse_args()
     data = data_directory(given.data) or Path()
     machine = Machine()

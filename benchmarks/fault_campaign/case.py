@@ -34,7 +34,7 @@ _MB = 2**20
 
 
 class Loss(Exception):  # noqa: N818
-    """A promise of noisyor was broken."""
+    """A guarantee of noisyor was violated."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Outcome:
 
     Attributes
     ----------
-    ok : whether all promises held.
+    ok : whether all guarantees held.
     what : what the attempt returned; otherwise the loss, the traceback or the signal.
     seconds : from the fork to the end.
     peak_mb : of the process or its largest descendant, including the memory of the caller.

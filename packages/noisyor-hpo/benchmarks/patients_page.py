@@ -28,8 +28,9 @@ half of LIRICAL's case reports (Apache-2.0). Annotations and ontology are of the
 [results/patients](../results/patients/report.json), the results by `python
 benchmarks/patients.py`.
 
-**The usual benchmark leaks.** Curators of such cases also write the annotations, so the patient's
-own paper is often a reference of the disease. Every table is therefore scored in three ways:
+**The usual benchmark is too optimistic.** Curators of such cases also write the annotations, so the
+annotations of a disease often cite the patient's own paper. Every table is therefore scored in
+three ways:
 
 * *as reported*: as in other publications;
 * *own paper out*: statements on the disease that rest on the patient's paper alone are removed,
@@ -50,7 +51,7 @@ findings as off or ignores them, and hpo3 {hpo3} with Resnik's similarity averag
 their middle rank. Excluded from both halves are {left_out}.
 
 **Not a medical device.** Published cases differ from the patients of a clinic: each has one rare
-disease, and it was found.
+disease, which is known.
 """
 
 

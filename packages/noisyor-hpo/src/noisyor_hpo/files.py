@@ -46,7 +46,7 @@ def existing(path: str | os.PathLike[str]) -> Path:
 def read_text(path: str | os.PathLike[str]) -> str:
     """Return the text of a UTF-8 file, unpacked if it is gzip, xz or bzip2.
 
-    Invalid bytes are replaced: in a label they do no harm.
+    Invalid bytes are replaced, because they can only occur in labels.
     """
     found = existing(path)
     if found.is_dir():
@@ -118,7 +118,7 @@ def _damage_of(where: object) -> Iterator[None]:
 
 
 def fetch(name: str) -> Path:
-    """Return a copy of a file of the HPO, downloaded if there is none on this machine.
+    """Return the path of a file of the HPO, which is downloaded if there is no local copy.
 
     Copies are searched in the folder named by the environment variable ``NOISYOR_DATA``, then in
     the cache, as they are or compressed.

@@ -1,9 +1,9 @@
 """Terms of findings and their hierarchy: an ontology in OBO format, such as ``hp.obo``.
 
-Only what ranking needs is read: identifiers, names, exact synonyms, ``is_a``, and replacements
-of old identifiers. All other lines are skipped. The hierarchy is a directed acyclic graph.
-Ancestors and descendants are searched when asked for: a table of all of them would be quadratic for
-a deep hierarchy.
+Only the lines needed for ranking are read: identifiers, names, exact synonyms, ``is_a``, and
+replacements of old identifiers. The hierarchy is a directed acyclic graph. Ancestors and
+descendants are computed on request, because a table of all of them would be quadratic for a deep
+hierarchy.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Ontology:
     # ---- the hierarchy
 
     def ancestors(self, term: int) -> LongArray:
-        """Return the numbers of a term and of all that it is a kind of, ascending."""
+        """Return the numbers of a term and of all its ancestors, ascending."""
         return _reachable(self.parents, term)
 
     def descendants(self, term: int) -> LongArray:
@@ -229,8 +229,8 @@ class Ontology:
 def read_ontology(source: str | os.PathLike[str]) -> Ontology:
     """Read an ontology in OBO format, compressed or not.
 
-    A term may have several parents; cycles are rejected. Of several replacements of an obsolete
-    term the first is taken.
+    A term may have several parents; cycles are rejected. If an obsolete term has several
+    replacements, the first is used.
 
     Parameters
     ----------

@@ -303,11 +303,11 @@ def next_findings(
     top: int = 5,
     ranking: DiseaseRanking | None = None,
 ) -> tuple[NextFinding, ...]:
-    """Choose the findings whose answers would tell most about the disease, the best first.
+    """Return the unknown findings with the largest information gain about the disease, best first.
 
-    One of the most likely diseases is assumed to be the right one. Only terms that these are
-    annotated with are considered, without terms that the patient's findings already decide. No
-    chosen term is a kind of another.
+    One of the most likely diseases is assumed to be the right one. Only terms that these diseases
+    are annotated with are considered, except terms that the patient's findings already imply or
+    exclude. No chosen term is a kind of another.
 
     Parameters
     ----------

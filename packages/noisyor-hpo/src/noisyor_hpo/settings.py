@@ -16,23 +16,24 @@ _BELOW_1 = ("absence", "doubt")
 
 @dataclass(frozen=True)
 class DiseaseSettings:
-    """What the annotations do not state: priors, wording of findings, and noise.
+    """Assumptions that the annotations do not state: priors, wording of findings, and noise.
 
     Attributes
     ----------
     unknown_frequency : frequency of a finding where the annotations state none.
     prior_present, prior_absent : patients with and without the finding that are added to counts.
     highest_frequency : upper bound of frequencies, because a finding may be overlooked.
-    kin : a disease shows a finding that only related diseases are annotated with at this share of
-        their frequency.
+    kin : if only related diseases are annotated with a finding, a disease shows it with their
+        frequency times this number.
     general : probability that an active term is recorded as a more general one.
     specific : an active general term is recorded as one of its kinds with this probability times
         the share of diseases with that kind among the diseases with the general term.
     near : the same where another kind of the general term is active.
-    noise : a finding occurs without a disease with this share of the diseases that have it.
+    noise : probability of a finding without a disease, as a multiple of the share of diseases that
+        have the finding.
     least_noise : probability added to the noise.
-    unlisted : log-likelihood that a disease loses for each finding it is expected to show.
-    absence : probability that a statement of absence is to be believed.
+    unlisted : log-likelihood subtracted for each finding that a disease is expected to show.
+    absence : probability that a recorded absence is true.
     weight, weight_power : findings of one patient repeat each other, so n of them count as
         ``weight * n ** (1 - weight_power)``. Each absent one counts as much as a present one,
         times ``n_absent ** -weight_power``.

@@ -1,4 +1,4 @@
-"""What a sceptic would write in ten lines of scikit-learn, in thirty, or take from the books."""
+"""Simple baselines for Boolean factorization: thresholded NMF, a greedy algorithm, GreConD."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Bits = npt.NDArray[np.float32]
 
 
 def greedy_memberships(X: Bits, V: Bits, U: Bits | None = None) -> Bits:
-    """Add to each row the factor that covers most more ones than zeros, until none does."""
+    """Add to each row the factor that corrects most entries, until none corrects any."""
     U = np.zeros((len(X), len(V)), dtype=np.float32) if U is None else U.copy()
     for _ in range(len(V)):
         gain = np.where(U @ V > 0, 0.0, 2.0 * X - 1.0).astype(np.float32) @ V.T
@@ -26,8 +26,8 @@ def greedy_memberships(X: Bits, V: Bits, U: Bits | None = None) -> Bits:
     return U
 
 
-def ten_lines(X: npt.ArrayLike, r: int, seed: int = 0) -> Bits:
-    """Factors (r, columns) of a non-negative factorization, rescaled and cut at one half."""
+def thresholded_nmf(X: npt.ArrayLike, r: int, seed: int = 0) -> Bits:
+    """Return factors (r, columns) of a non-negative factorization, rescaled and cut at one half."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = NMF(min(r, *np.shape(X)), init="nndsvda", max_iter=500, random_state=seed)
@@ -36,8 +36,8 @@ def ten_lines(X: npt.ArrayLike, r: int, seed: int = 0) -> Bits:
     return np.asarray(model.components_ / scale[:, None] >= 0.5, dtype=np.float32)
 
 
-def thirty_lines(X: npt.ArrayLike, r: int, seed: int = 0, rounds: int = 60) -> Bits:
-    """From there: alternate greedy updates, empty the factors worth least, re-seed, repair."""
+def alternating_greedy(X: npt.ArrayLike, r: int, seed: int = 0, rounds: int = 60) -> Bits:
+    """Start from `thresholded_nmf`, alternate greedy updates, and replace the weakest factors."""
     X = np.asarray(X, dtype=np.float32)
     generator = np.random.default_rng(seed)
 
@@ -48,7 +48,7 @@ def thirty_lines(X: npt.ArrayLike, r: int, seed: int = 0, rounds: int = 60) -> B
         U = greedy_memberships(X, V)
         return U, V, float(np.abs((U @ V > 0) - X).sum())
 
-    V = ten_lines(X, r, seed)
+    V = thresholded_nmf(X, r, seed)
     best = repair(greedy_memberships(X, V), V)
     for _ in range(rounds):
         U, V, error = (np.array(best[0]), np.array(best[1]), best[2])
@@ -66,9 +66,9 @@ def thirty_lines(X: npt.ArrayLike, r: int, seed: int = 0, rounds: int = 60) -> B
 
 
 def counted_parameters(X: npt.ArrayLike, V: Bits) -> tuple[Bits, Bits]:
-    """theta (factors, columns) and priors (factors,) of a noisy-OR, from greedy memberships.
+    """Count theta (factors, columns) and priors (factors,) of a noisy-OR from greedy memberships.
 
-    How surely a factor switches a column on is counted in rows where no other factor could.
+    The failure probability of an edge is counted in rows in which no other factor has the column.
     """
     X = np.asarray(X, dtype=np.float32)
     U = greedy_memberships(X, V)
@@ -82,10 +82,10 @@ def counted_parameters(X: npt.ArrayLike, V: Bits) -> tuple[Bits, Bits]:
 
 
 def grecond(X: npt.ArrayLike, r: int) -> Bits:
-    """Factors (at most r, columns) by GreConD, our own version of Belohlavek and Vychodil (2010).
+    """Return factors (at most r, columns) by GreConD of Belohlavek and Vychodil (2010).
 
-    A factor is a set of columns closed in X: all that its rows have in common. It grows by the
-    column with which it covers most ones that are not covered yet, while that makes it better.
+    A factor is a closed set of columns of X: all columns that its rows have in common. It grows by
+    the column with which it covers most uncovered ones, as long as the number increases.
     """
     X = np.asarray(X, dtype=np.float32)
     left = X.copy()
@@ -106,6 +106,6 @@ def grecond(X: npt.ArrayLike, r: int) -> Bits:
 
 
 def errors(X: Any, V: Bits) -> float:
-    """Per cent of entries that greedy memberships with these factors get wrong."""
+    """Return the percentage of wrong entries with these factors and greedy memberships."""
     X = np.asarray(X, dtype=np.float32)
     return 100.0 * float(np.mean((greedy_memberships(X, V) @ V > 0) != (X > 0)))
