@@ -14,7 +14,6 @@ from scipy.optimize import linear_sum_assignment
 from noisyor._util.arrays import BinaryArray, BoolArray, FloatArray, LongArray, dense_of
 from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.model.forward import binary_array, boolean_convolution, boolean_product
-from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
 
 __all__ = [
@@ -73,11 +72,8 @@ def reconstruct_images(network: Network, states: Any) -> BinaryArray:
     [[[0, 1, 1], [0, 1, 1]]]
     """
     layout = network.layout
-    if not isinstance(layout, ConvolutionalLayout):
-        raise InvalidNetworkError(
-            "only a convolutional network draws images, the layout of this one is "
-            + ("unknown" if layout is None else layout.kind)
-        )
+    if layout is None:
+        raise InvalidNetworkError("only a network built by `convolutional` draws images")
     dense = dense_of(states)
     if dense.ndim != 2 or dense.shape[1] != network.n_hidden:
         raise InvalidDataError(

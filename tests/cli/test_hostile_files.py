@@ -30,7 +30,7 @@ METADATA = [
     {"settings": {"learning_rate": "fast", "final_learning_rate": {}}},
     {"reading": {"id_column": 5}},
     {"reading": {"drop": "abc", "header": "yes"}},
-    {"reading": {"above": "much", "max_tokens": 1.5}},
+    {"reading": {"above": "much", "vocabulary": 1.5}},
     {"reading": {"encoding": None, "text_field": 3}},
     {"data": {"source": "a\0b"}},
     {"data": {"source": 7}},

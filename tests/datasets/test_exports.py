@@ -24,7 +24,7 @@ def test_names_that_others_rely_on():
     from noisyor.data import RowSource, open_rows, vectorize, write_rows
     from noisyor.data.observations import Observations
     from noisyor.datasets import generate_bmf
-    from noisyor.tables import FORMATS, ReadOptions, Table, load_documents
+    from noisyor.tables import FORMATS, ReadOptions, Table
     from noisyor.tables.table import read_table
 
     names = (
@@ -33,10 +33,9 @@ def test_names_that_others_rely_on():
         open_rows,
         vectorize,
         write_rows,
-        load_documents,
         generate_bmf,
     )
-    assert all(map(callable, (*names, load_documents, ReadOptions, Table, read_table)))
+    assert all(map(callable, (*names, ReadOptions, Table, read_table)))
     assert "csv" in FORMATS
 
 

@@ -221,8 +221,17 @@ class TestDamage:
             ({"groups": ["failure"]}, "its arrays are"),
             ({"groups": None}, "damaged"),
             ({"layout": 3}, "kind of a layout"),
-            ({"layout": {"kind": "bipartite", "n_visible": 20, "n_hidden": 18}}, "not those of"),
-            ({"layout": {"kind": "layered", "layers": [20, 10**15]}}, "n_hidden=10"),
+            (
+                {
+                    "layout": {
+                        "kind": "convolutional",
+                        "image_shape": [4, 5],
+                        "feature_shape": [1, 1],
+                        "n_components": 10**15,
+                    }
+                },
+                "n_hidden=2",
+            ),
         ],
     )
     def test_descriptions_that_make_no_sense(self, model, network, message):

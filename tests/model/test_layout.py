@@ -9,13 +9,7 @@ import pytest
 import noisyor as nor
 from noisyor.errors import InvalidNetworkError
 from noisyor.io.model_file import load_network
-from noisyor.model.layout import (
-    BipartiteLayout,
-    ConvolutionalLayout,
-    LayeredLayout,
-    layout_from_json,
-    layout_to_json,
-)
+from noisyor.model.layout import ConvolutionalLayout, layout_from_json, layout_to_json
 from noisyor.model.network import relevant_subnetwork
 
 X = np.repeat(np.eye(4, dtype=int), 3, axis=1)
@@ -27,10 +21,10 @@ NETWORKS = {
     "edges": nor.from_edges(2, 1, [(0, 0), (0, 1)]),
 }
 LAYOUTS = {
-    "bipartite": BipartiteLayout(5, 3),
+    "bipartite": None,
     "inside": ConvolutionalLayout((5, 4), (3, 2), 2, border=False),
     "border": ConvolutionalLayout((5, 4), (3, 2), 2, border=True),
-    "layered": LayeredLayout((12, 4)),
+    "layered": None,
     "edges": None,
 }
 
@@ -40,12 +34,10 @@ def test_the_layout_is_kept(name, tmp_path):
     network, layout = NETWORKS[name], LAYOUTS[name]
     assert network.layout == layout
     assert network.with_theta(network.theta * 2).layout == layout
-    assert network.fix("prior").layout == layout
     assert (
         replace(network, hidden_names=[f"h{k}" for k in range(network.n_hidden)]).layout == layout
     )
     assert pickle.loads(pickle.dumps(network)).layout == layout
-    assert nor.io.from_networkx(nor.io.to_networkx(network)).layout == layout
     nor.save_network(tmp_path / "model", network)
     assert load_network(tmp_path / "model").layout == layout
     assert layout_from_json(layout_to_json(layout)) == layout
@@ -55,30 +47,15 @@ def test_the_layout_is_kept(name, tmp_path):
 def test_a_layout_describes_its_own_edges_only(name):
     network, layout = NETWORKS[name], LAYOUTS[name]
     assert layout.describes(network.child_ptr, network.parent)
-    if name != "layered":  # edges of a layered network are free within two layers
-        swapped = network.parent[::-1].copy()
-        assert not layout.describes(network.child_ptr, swapped)
-        assert not layout.describes(np.minimum(network.child_ptr, 1), network.parent[:1])
-
-
-def test_edges_within_a_layer_are_not_layered():
-    layered = nor.from_edges(2, 2, [(0, 0), (0, 1)], [(1, 0)])
-    assert LayeredLayout((2, 1, 1)).describes(layered.child_ptr, layered.parent)
-    assert not LayeredLayout((2, 2)).describes(layered.child_ptr, layered.parent)
+    swapped = network.parent[::-1].copy()
+    assert not layout.describes(network.child_ptr, swapped)
+    assert not layout.describes(np.minimum(network.child_ptr, 1), network.parent[:1])
 
 
 def test_a_part_of_a_network_has_no_layout():
     row = nor.Observations.from_evidence(20, [0])
     part = relevant_subnetwork(NETWORKS["inside"], row)
     assert part.network.layout is None
-
-
-def test_an_edge_moved_in_networkx_drops_the_layout():
-    graph = nor.io.to_networkx(nor.convolutional((3, 3), 1, (2, 2)))
-    attributes = dict(graph.edges["h0", "v0"])
-    graph.remove_edge("h0", "v0")
-    graph.add_edge("h0", "v8", **attributes)
-    assert nor.io.from_networkx(graph).layout is None
 
 
 class TestPlaces:
@@ -105,9 +82,8 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("name", "layout", "message"),
         [
-            ("bipartite", BipartiteLayout(5, 4), "n_hidden=4, but the network has 3"),
-            ("bipartite", BipartiteLayout(6, 3), "n_visible=6, but the network has 5"),
-            ("bipartite", LayeredLayout((5, 2)), "n_hidden=2"),
+            ("bipartite", ConvolutionalLayout((1, 6), (1, 4), 1), "n_visible=6, .* has 5"),
+            ("bipartite", ConvolutionalLayout((1, 5), (1, 4), 1), "n_hidden=2, .* has 3"),
             ("inside", ConvolutionalLayout((4, 5), (2, 3), 2), r"\(2, 2, 3\).*\(2, 3, 2\)"),
             ("edges", ConvolutionalLayout((1, 2), (1, 2), 1), "group 'failure'"),
         ],
@@ -121,11 +97,7 @@ class TestRefused:
         [
             ("bipartite", "kind of a layout"),
             ({"kind": "other"}, "kind of a layout"),
-            ({"kind": "bipartite", "n_visible": 3}, "malformed"),
-            ({"kind": "bipartite", "n_visible": 3, "n_hidden": True}, "n_hidden must be"),
-            ({"kind": "layered", "layers": 3}, "malformed"),
-            ({"kind": "layered", "layers": [3]}, "at least two"),
-            ({"kind": "layered", "layers": [3, 1.5]}, r"layers\[1\]"),
+            ({"kind": "convolutional", "image_shape": [3, 3]}, "malformed"),
             (
                 {
                     "kind": "convolutional",

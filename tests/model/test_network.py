@@ -135,13 +135,6 @@ class TestNetwork:
         with pytest.raises(InvalidNetworkError, match=r"theta\[3\] is"):
             network.with_theta(theta)
 
-    def test_fix_and_free(self, network):
-        fixed = network.fix("noise")
-        assert np.flatnonzero(~fixed.free).tolist() == [9, 10, 11]
-        assert network.free.all()
-        assert fixed.fix("noise", False).free.all()
-        assert fixed.theta is network.theta
-
     def test_groups(self, network):
         assert network.theta_of("prior").tolist() == network.theta[12:].tolist()
         with pytest.raises(InvalidNetworkError, match=r"'leak'.*\['failure', 'noise', 'prior'\]"):

@@ -102,7 +102,7 @@ def test_a_file_of_another_kind_has_a_layout_of_its_own():
         {"above": "high"},
         {"transpose": 1},
         {"text_field": ["a"]},
-        {"max_tokens": 0},
+        {"vocabulary": 0},
     ],
 )
 def test_a_crafted_model_is_one_error(reading):
@@ -128,7 +128,7 @@ def test_json():
     options = ReadOptions(format="csv", drop=("a", "b"), above=0.5)
     assert ReadOptions.from_json(json.loads(json.dumps(options.to_json()))) == options
     assert ReadOptions().to_json() == {}
-    for record in ({"colour": 1}, {"format": "pdf"}, {"max_share": "x"}, []):
+    for record in ({"colour": 1}, {"format": "pdf"}, {"vocabulary": "x"}, []):
         with pytest.raises(InvalidSettingError):
             ReadOptions.from_json(record)
 
@@ -139,7 +139,6 @@ def test_json():
         {"format": "pdf"},
         {"delimiter": ",,"},
         {"encoding": "utf-16"},
-        {"max_share": 0.0},
         {"above": float("nan")},
         {"vocabulary": 0},
     ],

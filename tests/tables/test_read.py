@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-
 import numpy as np
 import pytest
 from table_examples import X, table, written
@@ -45,19 +43,3 @@ def test_images_of_another_shape():
     np.save("d.npy", np.zeros((2, 3, 2)))
     with pytest.raises(InvalidDataError, match=r"3 x 2.*2 x 3"):
         read_table("d.npy", None, network)
-
-
-def test_a_line_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("noisyor.tables.table.MAX_LINE", 100)
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b"a,b\n" + b"0" * 1000))
-    with pytest.raises(InvalidDataError, match=r"a\.csv\.gz, line 2: longer"):
-        read_table(path)
-
-
-def test_a_quote_that_is_never_closed(tmp_path, monkeypatch):
-    monkeypatch.setattr("noisyor.tables.delimited.MAX_RECORD", 10_000)
-    path = tmp_path / "a.csv"
-    path.write_bytes(b'a,b\n1,"' + b"0,1\n" * 2500)
-    with pytest.raises(InvalidDataError, match=r"a\.csv, line 2: .*quoted"):
-        read_table(path)

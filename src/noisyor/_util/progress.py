@@ -9,15 +9,13 @@ shown.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from importlib.util import find_spec
 from typing import Any, Self
 
@@ -89,15 +87,16 @@ class Job:
             self._deadline = before
 
     @contextmanager
-    def phase(self, total: int | None, description: str, unit: str) -> Iterator[Any]:
+    def phase(self, total: int | None, description: str, unit: str) -> Iterator[ProgressBar]:
         """Open the bar of the next phase; see `progress_bar`."""
         if self._open:
-            yield _Clock(self, _NoBar())
+            yield ProgressBar(total, description, unit, job=self)
             return
         self._open = True
         try:
             with progress_bar(total, description, unit, self._show) as bar:
-                yield _Clock(self, bar)
+                bar.job = self
+                yield bar
         finally:
             self._open = False
 
@@ -125,16 +124,12 @@ def progress_bar(
     """
     if isinstance(show, Job):
         return show.phase(total, description, unit)
-    bar: Any = _NoBar()
+    bar = ProgressBar(total, description, unit, is_logged=LOG.isEnabledFor(logging.INFO))
     if _is_shown(show):
-        terminal = _is_interactive()
-        bar = (
-            _shown(total, description, unit, delay)
-            if terminal
-            else _Lines(total, description, unit, partial(print, file=sys.stderr, flush=True))
-        )
-    if LOG.isEnabledFor(logging.INFO):
-        return _Logged(bar, _Lines(total, description, unit, LOG.info))
+        if _is_interactive():
+            bar.screen = _screen_bar(total, description, unit, delay)
+        else:
+            bar.is_printed = True
     return bar
 
 
@@ -165,119 +160,96 @@ def _is_notebook() -> bool:
     return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
 
 
-class _NoBar:
-    """A progress bar that shows nothing."""
+class ProgressBar:
+    """Progress of one phase: a bar on the screen, lines of text, or nothing.
 
-    disable = True
-    initial = 0
+    A line is written every ten seconds, to stderr, to the log, or to both.
+
+    Attributes
+    ----------
+    screen : a tqdm bar, or None.
+    is_printed, is_logged : whether lines go to stderr and to the log.
+    job : its time limit is checked when the bar moves, if there is a job.
+    """
+
+    def __init__(
+        self,
+        total: int | None,
+        description: str,
+        unit: str,
+        *,
+        is_logged: bool = False,
+        job: Job | None = None,
+    ) -> None:
+        self.screen: Any = None
+        self.is_printed, self.is_logged, self.job = False, is_logged, job
+        self._total, self._description, self._unit = total, description, unit
+        self._began = self._written = time.monotonic()
+        self._done, self._postfix = 0.0, ""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        if self.is_logged:
+            done, spent = f"{self._done:,.0f} {self._unit}", time.monotonic() - self._began
+            LOG.info(f"{self._description}: finished {done} in {spent:.1f} s{self._postfix}")
+        if self.screen is not None:
+            self.screen.close()
+
+    @property
+    def disable(self) -> bool:
+        """Whether nothing is shown."""
+        return self.screen is None and not self.is_printed
 
     def update(self, n: float = 1) -> None:
-        """Do nothing."""
+        """Move on; raise `TimeUpError` if the time limit of the job has passed."""
+        if self.screen is not None:
+            self.screen.update(n)
+        if self.is_printed or self.is_logged:
+            self._done += n
+            if time.monotonic() - self._written >= SECONDS_BETWEEN_LINES:
+                self._write_line()
+        if self.job is not None:
+            self.job.check()
+
+    def skip(self, n: float) -> None:
+        """Count work that was done earlier and says nothing about the speed."""
+        if self.screen is not None:
+            self.screen.initial += n
+        self.update(n)
 
     def refresh(self) -> None:
-        """Do nothing."""
+        """Draw the bar again, so that its clock goes on."""
+        if self.screen is not None:
+            self.screen.refresh()
 
     def set_postfix(
         self, ordered: Mapping[str, object] | None = None, refresh: bool = True, **named: object
     ) -> None:
-        """Do nothing."""
+        """Set the numbers at the end of the bar or line."""
+        numbers = {**(ordered or {}), **named}
+        if self.screen is not None:
+            self.screen.set_postfix(numbers, refresh=refresh)
+        self._postfix = "".join(f", {name} {value}" for name, value in numbers.items())
 
-
-class _Lines(_NoBar):
-    """A progress bar that writes a line every ten seconds, for a log."""
-
-    disable = False
-
-    def __init__(
-        self, total: int | None, description: str, unit: str, write: Callable[[str], object]
-    ) -> None:
-        self._total, self._description, self._unit = total, description, unit
-        self._write = write
-        self._began = self._printed = time.monotonic()
-        self._done, self._postfix = 0.0, ""
-
-    def update(self, n: float = 1) -> None:
-        """Count, and write a line every ten seconds."""
-        self._done += n
-        now = time.monotonic()
-        if now - self._printed < SECONDS_BETWEEN_LINES:
-            return
-        self._printed = now
-        spent = now - self._began
+    def _write_line(self) -> None:
+        self._written = time.monotonic()
+        spent = self._written - self._began
         line = f"{self._description}: {self._done:,.0f}"
         if self._total is not None:
             line += f" of {self._total:,}"
         line += f" {self._unit}, {spent:.0f} s"
         if self._total and 0 < self._done < self._total:
             line += f", about {spent * (self._total / self._done - 1):.0f} s left"
-        self._write(f"{line}{self._postfix}")
-
-    def finish(self) -> None:
-        """Write how much was done, and how long it took."""
-        spent = time.monotonic() - self._began
-        done = f"{self._done:,.0f} {self._unit}"
-        self._write(f"{self._description}: finished {done} in {spent:.1f} s{self._postfix}")
-
-    def set_postfix(
-        self, ordered: Mapping[str, object] | None = None, refresh: bool = True, **named: object
-    ) -> None:
-        """Set the numbers at the end of the line."""
-        numbers = {**(ordered or {}), **named}
-        self._postfix = "".join(f", {name} {value}" for name, value in numbers.items())
+        line += self._postfix
+        if self.is_printed:
+            print(line, file=sys.stderr, flush=True)
+        if self.is_logged:
+            LOG.info(line)
 
 
-class _Logged:
-    """A bar whose progress is logged too."""
-
-    def __init__(self, bar: Any, lines: _Lines) -> None:
-        self._bar, self._lines = bar, lines
-
-    def __enter__(self) -> Self:
-        self._bar.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._lines.finish()
-        self._bar.__exit__(*error)
-
-    def update(self, n: float = 1) -> None:
-        """Move both on."""
-        self._bar.update(n)
-        self._lines.update(n)
-
-    def set_postfix(
-        self, ordered: Mapping[str, object] | None = None, refresh: bool = True, **named: object
-    ) -> None:
-        """Numbers for the end of both."""
-        self._bar.set_postfix(ordered, refresh, **named)
-        self._lines.set_postfix(ordered, refresh, **named)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bar, name)
-
-
-class _Clock:
-    """A bar that checks the time limit of its job when it moves."""
-
-    def __init__(self, job: Job, bar: Any) -> None:
-        self._job, self._bar = job, bar
-
-    def update(self, n: float = 1) -> None:
-        """Move on; raise `TimeUpError` if the time limit has passed."""
-        self._bar.update(n)
-        self._job.check()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bar, name)
-
-
-def _shown(total: int | None, description: str, unit: str, delay: float) -> Any:
+def _screen_bar(total: int | None, description: str, unit: str, delay: float) -> Any:
     """Return a tqdm bar with a lock of this process alone and without its monitoring thread."""
     options: dict[str, Any] = {"total": total, "desc": description, "unit": f" {unit}"}
     options |= {"leave": False, "delay": delay}
@@ -290,16 +262,5 @@ def _shown(total: int | None, description: str, unit: str, delay: float) -> Any:
     class Bar(tqdm):  # type: ignore[misc]
         monitor_interval = 0  # a thread that might hold the lock at the moment of a fork
 
-    Bar.set_lock(_LOCKS[0])
+    Bar.set_lock(threading.RLock())
     return Bar(disable=False, **options)
-
-
-_LOCKS = [threading.RLock()]  # the one in use
-
-
-def _new_lock() -> None:
-    _LOCKS[0] = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):  # the lock may have been held by another thread
-    os.register_at_fork(after_in_child=_new_lock)

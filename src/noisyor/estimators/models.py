@@ -24,7 +24,7 @@ from noisyor.learning.recipes import (
     learn_topics,
 )
 from noisyor.model.forward import edge_matrix
-from noisyor.model.layout import BipartiteLayout, ConvolutionalLayout
+from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.names import Kind, hidden_names, topic_words
 from noisyor.model.network import Network, probability_from_theta, theta_from_probability
 
@@ -406,6 +406,6 @@ class TopicModel(NoisyOrEstimator):
 
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:
-        if isinstance(network.layout, BipartiteLayout):  # the graph of a hierarchy is another one
+        if network.n_edges == network.n_hidden * network.n_visible:  # a hierarchy has fewer edges
             return {"n_components": network.n_hidden}
         return {"n_layers": network.n_layers + 1}

@@ -216,7 +216,7 @@ def _network(fields: dict[str, Any], arrays: Arrays) -> Network:
     if network.layout is not None and not network.layout.describes(
         network.child_ptr, network.parent
     ):
-        raise InvalidNetworkError(f"its edges are not those of a {network.layout.kind} layout")
+        raise InvalidNetworkError("its edges are not those of its layout")
     return network
 
 

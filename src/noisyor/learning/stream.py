@@ -253,9 +253,8 @@ class _Stream:
                 skip = min(total, max(0, resumed_at - before))
                 before += total
                 done = min(skip * size, chunk.n_rows)
-                if done and not bar.disable:
-                    bar.initial += done
-                    bar.update(done)
+                if done:
+                    bar.skip(done)
                 if skip < total:
                     yield from chunk.batches(options, turn, skip)
             if before == 0:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import FloatArray, LongArray, pointers
 from noisyor._util.validation import check_choice
 from noisyor.errors import InvalidNetworkError
-from noisyor.model.layout import BipartiteLayout, ConvolutionalLayout, Layout, check_positive
+from noisyor.model.layout import ConvolutionalLayout, check_positive
 from noisyor.model.network import Network, theta_from_failure, theta_from_probability
 
 NodeLabel = int | str
@@ -68,7 +68,7 @@ def bipartite(
     >>> network.failure_probability.round(1).tolist()
     [[0.1, 0.1, 0.9], [0.9, 0.1, 0.1]]
     """
-    layout = BipartiteLayout(n_visible, n_hidden)
+    check_positive(n_visible=n_visible, n_hidden=n_hidden)
     _check_sharing(prior, noise)
     failure = np.arange(n_hidden * n_visible).reshape(n_hidden, n_visible)
     return assemble(
@@ -82,7 +82,6 @@ def bipartite(
         fixed=fixed,
         visible_names=visible_names,
         hidden_names=hidden_names,
-        layout=layout,
     )
 
 
@@ -317,7 +316,7 @@ def assemble(
     visible_names: Sequence[str] | None = None,
     hidden_names: Sequence[str] | None = None,
     visible_shape: tuple[int, ...] = (),
-    layout: Layout | None = None,
+    layout: ConvolutionalLayout | None = None,
     per_node_groups: bool = False,
 ) -> Network:
     """Build a network from its graph, with theta laid out as failures, then priors, then noise.

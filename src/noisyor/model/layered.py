@@ -23,7 +23,6 @@ from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.builders import assemble, renumbered
-from noisyor.model.layout import LayeredLayout
 from noisyor.model.network import Network
 
 MAX_COLUMNS = 20_000
@@ -89,8 +88,8 @@ def layered(
     >>> import numpy as np
     >>> import noisyor as nor
     >>> X = np.repeat(np.eye(4, dtype=int), [3, 3, 3, 3], axis=1)  # 4 rows, 12 columns
-    >>> nor.layered(X, n_layers=2, n_parents=1).layout
-    LayeredLayout(layers=(12, 4))
+    >>> nor.layered(X, n_layers=2, n_parents=1).n_hidden
+    4
     """
     check_count("n_layers", n_layers, 2)
     check_count("n_parents", n_parents)
@@ -131,7 +130,6 @@ def layered(
         visible_noise=np.arange(sizes[0]),
         fixed=fixed,
         visible_names=visible_names,
-        layout=LayeredLayout(tuple(sizes)),
     )
 
 

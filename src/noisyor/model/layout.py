@@ -1,8 +1,7 @@
-"""The layout of a network: image sizes and layers, which its arrays alone do not show.
+"""The layout of a convolutional network: sizes of images and features, and positions.
 
 A `Network` keeps its layout in ``network.layout``, through training, pickling and files, so that
-the positions of features in an image need not be guessed from array shapes. `layout_to_json`
-writes a layout as plain JSON, and `describes` checks whether a graph has the layout.
+the positions of features in an image need not be guessed from array shapes.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,33 +36,12 @@ class Placement(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BipartiteLayout:
-    """One layer of hidden nodes, each a parent of every visible node."""
-
-    kind: ClassVar[str] = "bipartite"
-
-    n_visible: int
-    n_hidden: int
-
-    def __post_init__(self) -> None:
-        check_positive(n_visible=self.n_visible, n_hidden=self.n_hidden)
-
-    def describes(self, child_ptr: LongArray, parent: IntArray) -> bool:
-        """Return whether these are the edges of the layout."""
-        ends = np.minimum(np.arange(len(child_ptr)), self.n_visible) * self.n_hidden
-        every = np.tile(np.arange(self.n_hidden), self.n_visible)
-        return np.array_equal(child_ptr, ends) and np.array_equal(parent, every)
-
-
-@dataclass(frozen=True)
 class ConvolutionalLayout:
     """Components, each with a feature of one shape, at all positions of an image.
 
     Hidden node ``(component, i, j)``, numbered row-major, is a component at a position. With
     ``border`` the positions include those where the feature hangs over the border of the image.
     """
-
-    kind: ClassVar[str] = "convolutional"
 
     image_shape: tuple[int, int]
     feature_shape: tuple[int, int]
@@ -145,50 +123,7 @@ class ConvolutionalLayout:
         return np.array_equal(child_ptr, edges.ptr[ends]) and np.array_equal(parent, edges.parent)
 
 
-@dataclass(frozen=True)
-class LayeredLayout:
-    """Layers of nodes, the visible one first; edges lead from a layer to the one below.
-
-    ``layers`` are the sizes; hidden nodes are numbered from the lowest layer up.
-    """
-
-    kind: ClassVar[str] = "layered"
-
-    layers: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
-        if len(self.layers) < 2:
-            raise InvalidNetworkError(
-                f"a layout must have at least two layers, got {self.layers!r}"
-            )
-        check_positive(**{f"layers[{k}]": size for k, size in enumerate(self.layers)})
-
-    @property
-    def n_visible(self) -> int:
-        """Size of the lowest layer."""
-        return self.layers[0]
-
-    @property
-    def n_hidden(self) -> int:
-        """Number of nodes of all layers above the lowest one."""
-        return sum(self.layers[1:])
-
-    def describes(self, child_ptr: LongArray, parent: IntArray) -> bool:
-        """Return whether all edges lead from a layer to the one below."""
-        layer = np.repeat(np.arange(len(self.layers)), self.layers)
-        child = np.repeat(np.arange(len(child_ptr) - 1), np.diff(child_ptr))
-        return bool((layer[self.n_visible + parent] == layer[child] + 1).all())
-
-
-Layout = BipartiteLayout | ConvolutionalLayout | LayeredLayout
-
-_LAYOUTS: dict[str, type[Layout]] = {
-    layout.kind: layout for layout in (BipartiteLayout, ConvolutionalLayout, LayeredLayout)
-}
-
-
-def layout_to_json(layout: Layout | None) -> dict[str, Any] | None:
+def layout_to_json(layout: ConvolutionalLayout | None) -> dict[str, Any] | None:
     """Return a layout as plain JSON; None without a layout."""
     if layout is None:
         return None
@@ -196,22 +131,23 @@ def layout_to_json(layout: Layout | None) -> dict[str, Any] | None:
         name: list(value) if isinstance(value, tuple) else value
         for name, value in asdict(layout).items()
     }
-    return {"kind": layout.kind, **plain}
+    return {"kind": "convolutional", **plain}
 
 
-def layout_from_json(plain: object) -> Layout | None:
+def layout_from_json(plain: object) -> ConvolutionalLayout | None:
     """Return the layout that `layout_to_json` described; raise `InvalidNetworkError` otherwise."""
-    if plain is None:
+    kind = plain.get("kind") if isinstance(plain, Mapping) else None
+    if plain is None or kind in ("bipartite", "layered"):  # files of 0.1.0 name these, too
         return None
-    if not isinstance(plain, Mapping) or plain.get("kind") not in _LAYOUTS:
+    if not isinstance(plain, Mapping) or kind != "convolutional":
         raise InvalidNetworkError(
-            f"the kind of a layout must be one of {sorted(_LAYOUTS)}, got {str(plain)[:60]!r}"
+            f"the kind of a layout must be 'convolutional', got {str(plain)[:60]!r}"
         )
     fields = {name: value for name, value in plain.items() if name != "kind"}
     if not isinstance(fields.get("border", False), bool):
         raise InvalidNetworkError("border of a layout must be true or false")
     try:
-        return _LAYOUTS[plain["kind"]](**fields)
+        return ConvolutionalLayout(**fields)
     except TypeError as error:
         raise InvalidNetworkError(f"the layout is malformed: {error}") from None
 

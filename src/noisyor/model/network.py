@@ -24,7 +24,7 @@ import numpy.typing as npt
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray, pointers
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError
-from noisyor.model.layout import ConvolutionalLayout, Layout
+from noisyor.model.layout import ConvolutionalLayout
 
 THETA_MIN = 1e-5
 """Smallest parameter: the paper's epsilon, below which log-likelihood gradients explode."""
@@ -54,7 +54,7 @@ class Network:
         ``"failure"``, ``"prior"`` and ``"noise"``.
     visible_names, hidden_names : optional names of the nodes.
     visible_shape : shape of one observation, ``(n_visible,)`` or that of an image.
-    layout : how the builder laid the network out, None for any other graph.
+    layout : sizes of images and features of a `convolutional` network, otherwise None.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Network:
     visible_names: tuple[str, ...] | None = None
     hidden_names: tuple[str, ...] | None = None
     visible_shape: tuple[int, ...] = ()
-    layout: Layout | None = None
+    layout: ConvolutionalLayout | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -124,22 +124,8 @@ class Network:
         values = np.array(theta, dtype=np.float64)
         _check_theta(values, self.n_params)
         values.flags.writeable = False
-        other = self._sibling()
-        object.__setattr__(other, "theta", values)
-        return other
-
-    def fix(self, group: str, fixed: bool = True) -> Network:
-        """Return the network with the parameters of a group fixed (or freed) during training."""
-        free = self.free.copy()
-        free[self.group(group)] = not fixed
-        other = self._sibling()
-        object.__setattr__(other, "free", _frozen(free, np.bool_))
-        return other
-
-    def _sibling(self) -> Network:
-        """Return a network of the same graph that also shares the cached views of it."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
+        other = object.__new__(type(self))  # shares the cached views of the graph, too
+        other.__dict__.update(self.__dict__, theta=values)
         return other
 
     def group(self, name: str) -> IntArray:
@@ -343,18 +329,14 @@ def _check_layout(network: Network) -> None:
         ("n_hidden", layout.n_hidden, network.n_hidden),
     ):
         if came != wanted:
-            raise InvalidNetworkError(
-                f"the {layout.kind} layout has {name}={came}, but the network has {wanted}"
-            )
-    if isinstance(layout, ConvolutionalLayout):
-        shape = network.groups["failure"].shape if "failure" in network.groups else None
-        expected = (layout.n_components, *layout.feature_shape)
-        if shape != expected or network.visible_shape != layout.image_shape:
-            raise InvalidNetworkError(
-                f"the convolutional layout has features of shape {expected} in images of "
-                f"{layout.image_shape}, but the group 'failure' has shape {shape} and an "
-                f"observation {network.visible_shape}"
-            )
+            raise InvalidNetworkError(f"the layout has {name}={came}, but the network has {wanted}")
+    shape = network.groups["failure"].shape if "failure" in network.groups else None
+    expected = (layout.n_components, *layout.feature_shape)
+    if shape != expected or network.visible_shape != layout.image_shape:
+        raise InvalidNetworkError(
+            f"the layout has features of shape {expected} in images of {layout.image_shape}, but "
+            f"the group 'failure' has shape {shape} and an observation {network.visible_shape}"
+        )
 
 
 def _levels(network: Network) -> IntArray:

@@ -1,5 +1,4 @@
 from .cells import MISSING as MISSING
-from .documents import load_documents as load_documents
 from .options import FORMATS as FORMATS
 from .options import Format as Format
 from .options import ReadOptions as ReadOptions

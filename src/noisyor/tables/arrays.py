@@ -25,8 +25,6 @@ from noisyor.tables.table import (
     weighted_table,
 )
 
-__all__ = ["array_table", "read_images", "read_matlab", "read_npy", "read_npz", "read_parquet"]
-
 _BLOCK_BYTES = 32 * 2**20
 _BATCH_CELLS = 4_000_000
 _SPARSE_ARRAYS = {"indices", "indptr", "format", "shape", "data"}  # of SciPy's save_npz

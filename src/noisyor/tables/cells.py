@@ -12,16 +12,6 @@ import numpy as np
 from noisyor._util.arrays import AnyArray
 from noisyor.errors import InvalidSettingError
 
-__all__ = [
-    "MISSING",
-    "Cells",
-    "cell_hint",
-    "columns_hint",
-    "number_hint",
-    "parse_truth",
-    "role_hint",
-]
-
 MISSING = 2
 """Code of a missing entry in blocks of codes."""
 

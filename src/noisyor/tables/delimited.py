@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +17,7 @@ from noisyor._util.files import FORMULA_STARTS
 from noisyor._util.progress import progress_bar
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.cells import Cells, cell_hint, columns_hint
-from noisyor.tables.documents import (
-    TEXT_FIELD,
-    TITLE_FIELD,
-    Texts,
-    rows_of_texts,
-)
+from noisyor.tables.documents import TEXT_FIELD, TITLE_FIELD, Texts, rows_of_texts
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import (
     Lines,
@@ -37,11 +33,6 @@ from noisyor.tables.table import (
     weight_of,
     weighted_table,
 )
-
-__all__ = ["equally_wide", "fields", "read", "read_baskets", "read_pairs", "read_texts"]
-
-MAX_RECORD = 16 * 2**20
-"""Bytes of a record of several lines. A quote that is never closed would swallow the file."""
 
 _BLOCK_CELLS = 4_000_000
 _DELIMITERS = ",;\t|"
@@ -67,25 +58,16 @@ def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
     """
     # The library's limit is for the whole process; texts are longer than its 128 KiB.
     csv.field_size_limit(max(csv.field_size_limit(), min(sys.maxsize, 2**31 - 1)))
-    begin = size = 0
+    begin = 0
 
     def texts() -> Iterator[str]:
-        nonlocal begin, size
+        nonlocal begin
         for line_number, line in lines:
-            if not begin:
-                begin, size = line_number, 0
-            size += len(line)
-            if line_number > begin and size > MAX_RECORD:
-                raise InvalidDataError(
-                    f"{where}, line {begin}: a quoted field goes on for "
-                    f"{line_number - begin:,} lines; is its end missing?"
-                )
+            begin = begin or line_number
             yield line
 
-    if delimiter == "\t":
-        reader = csv.reader(texts(), delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=True)
-    else:
-        reader = csv.reader(texts(), delimiter=delimiter, strict=True)
+    options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if delimiter == "\t" else {}
+    reader = csv.reader(texts(), delimiter=delimiter, strict=True, **options)
     while True:
         begin = 0
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,22 +19,6 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.options import FORMATS, ReadOptions, format_of
 from noisyor.tables.table import Lines, Table, file_lines, rows_of_items
 
-__all__ = [
-    "TEXT_FIELD",
-    "TITLE_FIELD",
-    "Texts",
-    "field_of",
-    "iterate_texts",
-    "json_lines",
-    "load_documents",
-    "read",
-    "read_json",
-    "read_json_texts",
-    "read_texts",
-    "rows_of_texts",
-    "text_of",
-]
-
 TEXT_FIELD = "text"
 """Column or JSON field with the text of a document, unless another one is given."""
 
@@ -43,6 +26,10 @@ TITLE_FIELD = "title"
 """Column or JSON field that names a document, unless another one is given."""
 
 _DEFAULT_VOCABULARY = 1000
+
+_MAX_SHARE = 0.5
+"""Words in more than this share of the documents say little about any and are left out."""
+
 _LONG_TEXT = 30
 """Words from which a JSON field is a document, such as an abstract beside a title and tags."""
 
@@ -61,54 +48,13 @@ Records = Iterable[tuple[str, Any]]
 # ---- documents
 
 
-def load_documents(
-    path: str | os.PathLike[str],
-    text_field: str | int = TEXT_FIELD,
-    *,
-    format: str | None = None,
-    header: bool | None = None,
-    encoding_errors: str = "strict",
-) -> list[str]:
-    """Read the texts of a file or folder, in their order there.
-
-    Parameters
-    ----------
-    path : JSON lines, CSV or TSV with one document per record; plain text with one document per
-        line; or a folder whose ``.txt`` files are one document each, in the order of their names.
-        All but the folder itself may be compressed.
-    text_field : name of the JSON field or of the column, or number of the column, from 0.
-    format : of the file; recognized by its content and name if None.
-    header : whether a CSV or TSV file begins with the names of its columns; if None it does when
-        ``text_field`` is a name.
-    encoding_errors : "strict" reports bytes that are not UTF-8, "replace" reads each as U+FFFD.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> with open("mail.csv", "w") as file:
-    ...     _ = file.write("sender,body\\nAda,see you soon\\n")
-    >>> nor.tables.load_documents("mail.csv", "body")
-    ['see you soon']
-    """
-    by_name = isinstance(text_field, str)
-    if header is False and by_name:
-        raise InvalidSettingError("without a header text_field is the number of a column, from 0")
-    options = ReadOptions(
-        format=format,
-        header=by_name if header is None else header,
-        encoding_errors=encoding_errors,
-        text_field=str(text_field),
-    )
-    return list(iterate_texts(Path(path), options))
-
-
 def iterate_texts(path: Path, options: ReadOptions | None = None) -> Iterator[str]:
     """Iterate over the documents of a file or folder without holding all of them in memory.
 
     Parameters
     ----------
     path : a file or folder of a format with ``texts`` in `noisyor.tables.options`.
-    options : ``format``, ``text_field``, ``header`` and the encoding are used.
+    options : ``format``, ``text_field``, ``header`` and ``encoding`` are used.
     """
     options = ReadOptions() if options is None else options
     asked = "folder" if path.is_dir() and options.format is None else options.format
@@ -152,7 +98,7 @@ def rows_of_texts(
     ----------
     texts : name, or None, and text of each document.
     where : names the file in errors.
-    options : ``vocabulary``, ``max_share``, ``stop_words``, ``drop`` and ``max_tokens`` are used.
+    options : ``vocabulary``, ``stop_words`` and ``drop`` are used.
     columns : the words; found in the texts if None.
     """
     names: list[str | None] = []
@@ -165,7 +111,7 @@ def rows_of_texts(
     try:
         if columns is not None:
             vocabulary = (PADDING, UNKNOWN, *columns)
-            encoded = encode_documents(contents(), vocabulary, options.max_tokens)
+            encoded = encode_documents(contents(), vocabulary)
             data = select_columns(encoded, range(2, encoded.n_visible))
         else:
             data = _with_vocabulary(contents(), where, options)
@@ -185,10 +131,10 @@ def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) 
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
         unwanted |= {word.encode() for word in (*ENGLISH_STOP_WORDS, *_CONTRACTIONS.split())}
-    found = vectorize(texts, max_words=4 * size + 1000, max_tokens=options.max_tokens)
+    found = vectorize(texts, max_words=4 * size + 1000)
     counts = found.train.column_counts()
     # In a handful of documents every word is in a large share of them.
-    most = max(options.max_share * found.train.n_rows, 2)
+    most = max(_MAX_SHARE * found.train.n_rows, 2)
     kept = [
         column
         for column, word in enumerate(found.vocabulary)
@@ -274,25 +220,12 @@ def json_lines(lines: Lines, path: object) -> Iterator[tuple[str, Any]]:
             ) from error
 
 
-def text_of(record: Any, field: str | None, where: str, errors: str = "strict") -> str:
-    """Return the text in a field of a record, or the record itself if the field is None.
-
-    ``errors`` is "strict" or "replace", see `noisyor.tables.ReadOptions.encoding_errors`.
-    """
+def text_of(record: Any, field: str | None, where: str) -> str:
+    """Return the text in a field of a record, or the record itself if the field is None."""
     text = record if field is None else field_of(record, field, where)
     if not isinstance(text, str):
         what = "the line" if field is None else f"field {field!r}"
         raise InvalidDataError(f"{where}: {what} is {type(text).__name__}, expected text")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        # JSON can write half a surrogate pair, which no file in UTF-8 can hold.
-        if errors == "strict":
-            raise InvalidDataError(
-                f"{where}: half a surrogate pair at position {error.start + 1} of "
-                'the text; ReadOptions(encoding_errors="replace") reads on'
-            ) from error
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
 
@@ -319,7 +252,7 @@ def _name(record: Any, options: ReadOptions, where: str) -> str | None:
 def _json_texts(records: Records, field: str | None, options: ReadOptions) -> Texts:
     """Iterate over documents: name and text."""
     for where, record in records:
-        text = text_of(record, field, where, options.encoding_errors)
+        text = text_of(record, field, where)
         name = _name(record, options, where)
         if name is None and isinstance(record, dict) and field != TITLE_FIELD:
             title = record.get(TITLE_FIELD)

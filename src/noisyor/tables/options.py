@@ -15,31 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from noisyor._util.files import open_binary, uncompressed_name
-from noisyor._util.validation import (
-    COUNT,
-    FLAG,
-    TEXT,
-    Rule,
-    check_settings,
-    choice,
-    is_finite,
-    or_none,
-)
+from noisyor._util.validation import COUNT, FLAG, TEXT, Rule, check_settings, choice, or_none
 from noisyor.errors import (
     DatasetNotFoundError,
     InvalidDataError,
     InvalidSettingError,
     ModelFileError,
 )
-
-__all__ = [
-    "FORMATS",
-    "Format",
-    "ReadOptions",
-    "ending_of",
-    "format_of",
-    "options_like",
-]
 
 
 @dataclass(frozen=True)
@@ -177,7 +159,6 @@ _RULES = {
     "header": or_none(FLAG),
     "delimiter": or_none(TEXT),
     "encoding": TEXT,
-    "encoding_errors": choice("strict", "replace"),
     "id_column": or_none(TEXT),
     "id_required": FLAG,
     "weights": or_none(TEXT),
@@ -195,9 +176,7 @@ _RULES = {
     "transpose": FLAG,
     "text_field": or_none(TEXT),
     "vocabulary": or_none(COUNT),
-    "max_share": Rule(lambda value: is_finite(value) and 0 < value <= 1, "a share in (0, 1]"),
     "stop_words": choice("english", "none"),
-    "max_tokens": COUNT,
 }
 
 
@@ -211,15 +190,12 @@ class ReadOptions:
     header : whether the first line of a CSV or TSV file names the columns.
     delimiter : between the fields of a CSV file or of baskets.
     encoding : of text files.
-    encoding_errors : "strict" reports bytes that are not in the encoding, "replace" reads each as
-        U+FFFD.
     id_column : name or number (from 0) of the column or JSON field that names the rows.
     id_required : whether a file without that column is an error.
     weights : name or number of the column that says how many rows each one stands for, as in an
         aggregated table. Rows of weight 0 are left out.
     weights_required : whether a file without that column is an error.
-    drop : columns or items to leave out; a text may list several columns between
-        commas.
+    drop : columns or items to leave out; a text may list several columns between commas.
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
     truth : words for 1 and for 0, and perhaps further ones for missing, between slashes:
         ``"y/n"``, ``"2/1"``, ``"1/0/-999"``. ``"x/"`` says that a blank is 0.
@@ -229,10 +205,8 @@ class ReadOptions:
     text_field : column or JSON field with the text of a document, or with a list of items.
     vocabulary : number of words or items to keep, the most frequent ones. Documents: 1,000 if None;
         items: all.
-    max_share : words in more than this share of the documents are left out.
     stop_words : ``"english"`` leaves out common English words, numbers and single letters;
         ``"none"`` keeps everything.
-    max_tokens : only the first words of a document count.
 
     Examples
     --------
@@ -249,7 +223,6 @@ class ReadOptions:
     header: bool | None = None
     delimiter: str | None = None
     encoding: str = "utf-8"
-    encoding_errors: str = "strict"
     id_column: str | None = None
     id_required: bool = True
     weights: str | None = None
@@ -262,9 +235,7 @@ class ReadOptions:
     transpose: bool = False
     text_field: str | None = None
     vocabulary: int | None = None
-    max_share: float = 0.5
     stop_words: str = "english"
-    max_tokens: int = 500
 
     def __post_init__(self) -> None:
         or_none(choice(*FORMATS)).check("format", self.format)  # readers may be added at run time
@@ -315,6 +286,10 @@ _LAYOUT = ("format", "header", "delimiter", "variable", "transpose")
 """Options of the layout of a file. A file of another kind has a layout of its own."""
 
 
+_REMOVED = ("encoding_errors", "max_share", "max_tokens")
+"""Options of version 0.1.0 that model files may still have."""
+
+
 def options_like(
     metadata: Mapping[str, Any],
     path: str | os.PathLike[str],
@@ -337,6 +312,8 @@ def options_like(
     given = dict(given or {})
     stored = metadata.get("reading")
     stored = dict(stored) if isinstance(stored, Mapping) else {}
+    for name in _REMOVED:
+        stored.pop(name, None)
     data = metadata.get("data")
     source = data.get("source") if isinstance(data, Mapping) else None
     other_kind = isinstance(source, str) and ending_of(Path(source)) != ending_of(Path(path))

@@ -5,7 +5,6 @@ Readers share lines of text, the roles of columns, and tables that are built blo
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import reprlib
@@ -25,24 +24,6 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.network import Network
 from noisyor.tables.cells import MISSING, Cells, number_hint
 from noisyor.tables.options import FORMATS, ReadOptions, format_of
-
-__all__ = [
-    "Lines",
-    "Roles",
-    "RowBuilder",
-    "Table",
-    "as_index",
-    "column_index",
-    "distinct_names",
-    "file_lines",
-    "find_roles",
-    "id_index",
-    "read_table",
-    "rows_of_items",
-    "text_lines",
-    "weight_of",
-    "weighted_table",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +59,6 @@ class Table:
 
 # ---- lines of text files
 
-MAX_LINE = 32 * 2**20
-"""Bytes. A compressed file without line ends would be unpacked into memory as a whole."""
-
 Lines = Iterable[tuple[int, str]]
 
 
@@ -96,25 +74,17 @@ def file_lines(path: Path, options: ReadOptions) -> Iterator[tuple[int, str]]:
     [(1, '#..\\n'), (2, '.#.\\n')]
     """
     with open_binary(path) as stream:
-        yield from text_lines(stream, path, options.encoding, options.encoding_errors)
+        yield from text_lines(stream, path, options.encoding)
 
 
 def text_lines(
-    stream: IO[bytes], where: object, encoding: str = "utf-8", errors: str = "strict"
+    stream: IO[bytes], where: object, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str]]:
     """Iterate over the lines of a stream of bytes: number from 1, and text with its end.
 
     A byte order mark of UTF-8 is left out. Errors name the line in ``where``.
     """
-    for line_number in itertools.count(1):
-        raw = stream.readline(MAX_LINE + 1)
-        if not raw:
-            return
-        if len(raw) > MAX_LINE:
-            raise InvalidDataError(
-                f"{where}, line {line_number}: longer than {MAX_LINE // 2**20} MB, "
-                "this is no file of lines"
-            )
+    for line_number, raw in enumerate(stream, 1):
         if line_number == 1:
             if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise InvalidDataError(f"{where} is written in UTF-16; save it as UTF-8")
@@ -124,13 +94,12 @@ def text_lines(
                 f"{where}, line {line_number}: a zero byte; this is not a text file"
             )
         try:
-            yield line_number, raw.decode(encoding, errors)
+            yield line_number, raw.decode(encoding)
         except UnicodeDecodeError as error:
             raise InvalidDataError(
                 f"{where}, line {line_number}: byte 0x{raw[error.start]:02x} at position "
                 f"{error.start + 1} is not {encoding}; if the file is older or from Windows, give "
-                'ReadOptions(encoding="latin-1") or "cp1252"; '
-                'ReadOptions(encoding_errors="replace") reads on'
+                'ReadOptions(encoding="latin-1") or "cp1252"'
             ) from error
 
 
