@@ -393,21 +393,13 @@ class Engine(Protocol):
         ...
 
     def mean_field(
-        self,
-        prepared: Any,
-        evidence: Evidence,
-        options: MeanFieldOptions,
-        *,
-        with_q: bool = False,
+        self, prepared: Any, evidence: Evidence, options: MeanFieldOptions, *, with_q: bool = False
     ) -> MeanFieldResult:
         """Maximize the bound of every row by coordinate ascent on (q, r)."""
         ...
 
     def mean_field_gradient(
-        self,
-        prepared: Any,
-        evidence: Evidence,
-        options: MeanFieldOptions,
+        self, prepared: Any, evidence: Evidence, options: MeanFieldOptions
     ) -> GradientSum:
         """Sum the bound and its gradient, with (q, r) held fixed at the optimum, over rows."""
         ...

@@ -20,8 +20,6 @@ from noisyor.errors import InvalidDataError
 from noisyor.model.forward import edge_matrix
 from noisyor.model.network import FittedModel, Network, network_of
 
-__all__ = ["Attribution", "Chains", "attribute_findings"]
-
 _BLOCK_EDGES = 4_000_000
 _NONE = -1
 

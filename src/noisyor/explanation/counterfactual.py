@@ -27,8 +27,6 @@ from noisyor.model.forward import edge_matrix
 from noisyor.model.names import hidden_label, visible_label
 from noisyor.model.network import FittedModel, Network, network_of
 
-__all__ = ["CauseShift", "Counterfactual", "cause_shifts", "what_if"]
-
 _MIN_SHIFT = 0.01
 _MIN_THETA = 0.05
 

@@ -31,15 +31,7 @@ from noisyor.explanation.ranking import (
 )
 from noisyor.model.forward import edge_matrix, prior_marginals, sample
 from noisyor.model.names import hidden_label, visible_label
-from noisyor.model.network import (
-    FittedModel,
-    Network,
-    Subnetwork,
-    network_of,
-    relevant_subnetwork,
-)
-
-__all__ = ["Interview", "LikelyFinding", "NextQuestion", "Question", "next_question"]
+from noisyor.model.network import FittedModel, Network, Subnetwork, network_of, relevant_subnetwork
 
 _QUICK_TABLE_CELLS = 600_000  # enumerating this many takes a few tens of milliseconds
 _N_PRIOR_DRAWS = 256
@@ -292,11 +284,7 @@ class _Predictive:
 
 
 def _posterior_predictive(
-    network: Network,
-    edges: _Edges,
-    hidden: LongArray,
-    states: np.ndarray,
-    weights: FloatArray,
+    network: Network, edges: _Edges, hidden: LongArray, states: np.ndarray, weights: FloatArray
 ) -> _Predictive:
     """Predict all findings from weighted configurations of the causes ``hidden``.
 

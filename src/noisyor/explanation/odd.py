@@ -14,8 +14,6 @@ from noisyor.inference.sampling import log_probability, predict_visible
 from noisyor.model.names import visible_label
 from noisyor.model.network import FittedModel, Network, network_of
 
-__all__ = ["OddEntry", "OddRow", "odd_rows"]
-
 _MAX_PROBABILITY = 0.5
 """An entry is a surprise if its value had a smaller probability than this."""
 

@@ -33,33 +33,7 @@ from noisyor.inference.exact import (
 from noisyor.inference.sampling import chain_settings, explore_configurations, find_starts
 from noisyor.model.forward import prior_marginals
 from noisyor.model.names import hidden_label, visible_label
-from noisyor.model.network import (
-    FittedModel,
-    Network,
-    Subnetwork,
-    network_of,
-    relevant_subnetwork,
-)
-
-__all__ = [
-    "Cause",
-    "CausePosterior",
-    "CauseRanking",
-    "ExplainedFinding",
-    "FindingState",
-    "RankingMethod",
-    "cause_posterior",
-    "describe_causes",
-    "find_visible",
-    "has_causes",
-    "is_enumerable",
-    "named_evidence",
-    "one_row",
-    "present_findings",
-    "rank_causes",
-    "state_of_finding",
-    "with_finding",
-]
+from noisyor.model.network import FittedModel, Network, Subnetwork, network_of, relevant_subnetwork
 
 FindingState = Literal["present", "absent", "unknown"]
 RankingMethod = Literal["auto", "exact", "chains", "sweeps"]
@@ -231,9 +205,7 @@ def find_visible(network: Network, finding: str | int) -> int:
 
 
 def named_evidence(
-    network: Network | FittedModel,
-    present: Iterable[str | int],
-    absent: Iterable[str | int] = (),
+    network: Network | FittedModel, present: Iterable[str | int], absent: Iterable[str | int] = ()
 ) -> Observations:
     """Build a row of findings given by name or index; all other findings are unknown.
 

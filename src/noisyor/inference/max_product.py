@@ -33,13 +33,7 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
-from noisyor.inference.method import (
-    Bounds,
-    Posterior,
-    concatenate,
-    of_distinct,
-    row_blocks,
-)
+from noisyor.inference.method import Bounds, Posterior, concatenate, of_distinct, row_blocks
 from noisyor.model.network import Network
 
 ICM_SWEEPS = 20
@@ -182,11 +176,7 @@ class MaxProduct:
         return Bounds(found.log_joint, found.log_joint)
 
     def _infer(
-        self,
-        runner: Runner,
-        key: NoiseKey,
-        observations: Observations,
-        clamp: BinaryArray | None,
+        self, runner: Runner, key: NoiseKey, observations: Observations, clamp: BinaryArray | None
     ) -> Posterior:
         evidence = Evidence.of(runner.network, observations, clamp)
         messenger, prepared = runner.on("max_product")

@@ -8,23 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from noisyor._util.arrays import BinaryArray
-from noisyor._util.validation import (
-    COUNT,
-    COUNT_OR_ZERO,
-    NOT_NEGATIVE,
-    check_settings,
-    or_none,
-)
+from noisyor._util.validation import COUNT, COUNT_OR_ZERO, NOT_NEGATIVE, check_settings, or_none
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike, Evidence, GradientSum, MeanFieldOptions
 from noisyor.engines.registry import Runner
-from noisyor.inference.method import (
-    Bounds,
-    Posterior,
-    concatenate,
-    of_distinct,
-    row_blocks,
-)
+from noisyor.inference.method import Bounds, Posterior, concatenate, of_distinct, row_blocks
 from noisyor.model.network import Network
 
 _R_SHARE = 0.01
@@ -152,10 +140,7 @@ class MeanField:
         return Bounds(found.log_joint, found.elbo_vi)
 
     def _infer(
-        self,
-        runner: Runner,
-        observations: Observations,
-        clamp: BinaryArray | None,
+        self, runner: Runner, observations: Observations, clamp: BinaryArray | None
     ) -> Posterior:
         evidence = Evidence.of(runner.network, observations, clamp)
         solver, prepared = runner.on("mean_field")

@@ -732,10 +732,7 @@ class _Sampler:
         inside_share = 1.0 - np.bincount(drawn_row[outside], minlength=n_rows) / n_drawn
         kept = np.flatnonzero(mass > _NEGLIGIBLE)
         value = np.concatenate(
-            [
-                mass[kept] * inside_share[found_row[kept]],
-                np.full(int(outside.sum()), 1.0 / n_drawn),
-            ]
+            [mass[kept] * inside_share[found_row[kept]], np.full(int(outside.sum()), 1.0 / n_drawn)]
         )
         column = np.concatenate([number[kept], number[n_found:][outside]])
         at = np.concatenate([found_row[kept], drawn_row[outside]])

@@ -19,8 +19,6 @@ from noisyor.inference.sampling import log_probability
 from noisyor.learning.validation import hold_out
 from noisyor.report.inputs import Model, Words, count, same_data
 
-__all__ = ["Baseline", "baseline_section", "compare_with_mixture"]
-
 MIN_ROWS = 20
 """With fewer rows there is nothing to learn a mixture from and to compare it on."""
 

@@ -16,16 +16,6 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
 
-__all__ = [
-    "N_COLORS",
-    "Curve",
-    "calibration_chart",
-    "line_chart",
-    "pixel_image",
-    "shaded_image",
-    "stamped_image",
-]
-
 
 class Curve(NamedTuple):
     """One line or set of points of a chart.

@@ -21,8 +21,6 @@ from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import rank_within, success_matrix
 from noisyor.report.inputs import Words, is_drawn, shorten, visible_names
 
-__all__ = ["cause_names", "explorer_data", "reach_of"]
-
 _FAR_WORDS = 30
 _NEGLIGIBLE = 0.01  # success probability below which a link is the first to be left out
 
@@ -190,10 +188,7 @@ def _far_words(network: Network, reach: Any) -> dict[str, list[int]]:
 
 
 def _documents(
-    network: Network,
-    explained: ExplainedRows,
-    chains: Chains,
-    row_names: tuple[str, ...] | None,
+    network: Network, explained: ExplainedRows, chains: Chains, row_names: tuple[str, ...] | None
 ) -> tuple[list[dict[str, Any]], list[list[Any]]]:
     """Return the rows shown, and for each cause the rows where it explains most."""
     key = chains.hidden * np.int64(len(explained.number)) + chains.row

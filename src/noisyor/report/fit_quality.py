@@ -21,14 +21,6 @@ from noisyor.report.charts import Curve, calibration_chart, line_chart
 from noisyor.report.inputs import Model, Words, same_data
 from noisyor.search.cover import draw_rows
 
-__all__ = [
-    "Calibration",
-    "ExplainedRows",
-    "calibrate",
-    "explain_rows",
-    "fit_section",
-]
-
 # A report takes seconds, not minutes: these bound the rows, ones, cells and edges of each part.
 _MAX_ONES = 300_000
 _LOG_P_ROWS = 200

@@ -14,14 +14,6 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.model.forward import edge_matrix
 from noisyor.model.network import Network
 
-__all__ = [
-    "find_dead",
-    "find_duplicates",
-    "rank_within",
-    "similar_features",
-    "success_matrix",
-]
-
 WEAK = 0.05
 """An edge that succeeds less often than this counts as none."""
 

@@ -21,27 +21,6 @@ from noisyor.tables.documents import iterate_texts
 from noisyor.tables.options import FORMATS, format_of, options_like
 from noisyor.tables.table import read_table
 
-__all__ = [
-    "WORDS",
-    "Model",
-    "Rows",
-    "Words",
-    "count",
-    "describe",
-    "excerpts",
-    "is_drawn",
-    "kind_of",
-    "model_of",
-    "provenance_rows",
-    "read_labels",
-    "read_model",
-    "rows_for",
-    "same_data",
-    "shorten",
-    "visible_names",
-    "words_of",
-]
-
 _EXCERPT = 420
 """Letters shown of a text."""
 

@@ -16,8 +16,6 @@ from scipy.spatial.distance import squareform
 
 from noisyor._util.arrays import FloatArray, LongArray, csr_of
 
-__all__ = ["Circles", "Region", "cause_map", "group_similar", "lay_out", "similarity_of"]
-
 MOST_CIRCLES = 60
 _GROUPS = 8
 """Groups of similar regions that have a color of their own."""
@@ -100,11 +98,7 @@ def cause_map(
         name: _drawing(shown, lay_out(radius, similarity, aspect), colors, label, name)
         for name, aspect in (("wide", _WIDE), ("narrow", _NARROW))
     }
-    return {
-        **drawings,
-        "left_out": len(used) - len(shown),
-        "is_grouped": len(shown) > _GROUPS,
-    }
+    return {**drawings, "left_out": len(used) - len(shown), "is_grouped": len(shown) > _GROUPS}
 
 
 def _drawing(

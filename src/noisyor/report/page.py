@@ -44,8 +44,6 @@ from noisyor.report.templating import (
     script_hash,
 )
 
-__all__ = ["GENERATOR", "Page", "is_report", "model_page", "write_report"]
-
 GENERATOR = "noisyor report"
 """Mark by which earlier reports are recognized."""
 

@@ -16,18 +16,6 @@ from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import success_matrix
 from noisyor.report.inputs import visible_names
 
-__all__ = [
-    "MAX_FEATURES",
-    "Residuals",
-    "feature_entries",
-    "feature_rate",
-    "feature_uses",
-    "image_entries",
-    "matrix_data",
-    "residuals",
-    "worst_columns",
-]
-
 OFF, RECONSTRUCTED, MISSED, EXTRA, UNKNOWN = range(5)
 """Codes of a cell: off as expected, on as expected, on without a cause that makes it likely, off
 in spite of one, missing value."""

@@ -21,12 +21,7 @@ from noisyor.model.network import Network
 from noisyor.report.charts import N_COLORS, shaded_image
 from noisyor.report.explorer import cause_names, explorer_data, reach_of
 from noisyor.report.fit_quality import ExplainedRows
-from noisyor.report.health import (
-    find_dead,
-    find_duplicates,
-    similar_features,
-    success_matrix,
-)
+from noisyor.report.health import find_dead, find_duplicates, similar_features, success_matrix
 from noisyor.report.inputs import WORDS, Model, Rows, Words, count, is_drawn
 from noisyor.report.map import Region, cause_map, similarity_of
 from noisyor.report.residuals import (
@@ -38,8 +33,6 @@ from noisyor.report.residuals import (
     matrix_data,
     worst_columns,
 )
-
-__all__ = ["Labels", "Share", "Texts", "cause_section", "count_labels", "feature_section"]
 
 Texts = Callable[[set[int]], dict[int, str]]
 """Function that returns the beginning of the texts of some rows by row index."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from noisyor.errors import MissingExtraError
 
-__all__ = ["asset", "embedded_json", "environment", "require_templates", "script_hash"]
-
 
 def require_templates() -> Any:
     """Return the template library, or raise an error that says how to install it."""

@@ -26,8 +26,6 @@ from noisyor.report.templating import asset
 from noisyor.serve.guard import Guard
 from noisyor.serve.subjects import MOST_LISTED, Findings, Subject
 
-__all__ = ["Limits", "make_app"]
-
 _LOG = logging.getLogger("noisyor.serve")
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _LONGEST_TEXT = 200
@@ -70,11 +68,7 @@ def make_app(subject: Subject, limits: Limits | None = None) -> Starlette:
         Route("/api/explain-batch", api.explain_batch, methods=["POST"]),
         Route("/api/what-if", api.what_if, methods=["POST"]),
     ]
-    handlers: dict[Any, Any] = {
-        HTTPException: _refused,
-        NoisyOrError: _wrong,
-        Exception: _failed,
-    }
+    handlers: dict[Any, Any] = {HTTPException: _refused, NoisyOrError: _wrong, Exception: _failed}
     return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
 
 

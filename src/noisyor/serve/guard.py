@@ -11,8 +11,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "Guard"]
-
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 HEADERS = {

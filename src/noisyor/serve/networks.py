@@ -17,8 +17,6 @@ from noisyor.model.names import hidden_names, visible_label
 from noisyor.report.inputs import Model, describe, words_of
 from noisyor.serve.subjects import MOST_LISTED, REMEMBERED, Answer, Findings, matches
 
-__all__ = ["NetworkSubject"]
-
 _CHAINS = 48
 _MOST_PIXELS = 4096
 

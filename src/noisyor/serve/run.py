@@ -14,8 +14,6 @@ from threadpoolctl import threadpool_limits
 from noisyor.errors import InvalidSettingError, MissingExtraError
 from noisyor.serve.subjects import Subject
 
-__all__ = ["LOOPBACK", "listen", "load_subject", "serve"]
-
 LOOPBACK = "127.0.0.1"
 """The address that only this machine reaches."""
 

@@ -17,8 +17,6 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["make_server"]
-
 MAX_CONNECTIONS = 500
 """Open connections; above it, the one that has waited longest for a request is closed."""
 

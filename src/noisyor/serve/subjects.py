@@ -7,8 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 from noisyor.explanation.ranking import FindingState
 
-__all__ = ["MOST_LISTED", "REMEMBERED", "Answer", "Findings", "Subject", "matches"]
-
 Answer = dict[str, Any]
 
 MOST_LISTED = 50

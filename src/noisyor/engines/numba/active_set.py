@@ -230,11 +230,7 @@ def _fill_block(graph, parameters, blocks, nodes, first, last, index):
 
 
 def workspace(
-    graph: Packed[Graph],
-    idle: deque[Packed[Work]],
-    rows: Rows,
-    begin: int,
-    end: int,
+    graph: Packed[Graph], idle: deque[Packed[Work]], rows: Rows, begin: int, end: int
 ) -> AbstractContextManager[Packed[Work]]:
     """Return memory for the largest of the rows ``begin`` to ``end``.
 

@@ -25,14 +25,7 @@ from noisyor.engines.numba.row_model import (
     flip_node,
     gain_on,
 )
-from noisyor.engines.numba.scalar import (
-    combine,
-    logistic_of,
-    maximum,
-    minimum,
-    mix,
-    uniform_of,
-)
+from noisyor.engines.numba.scalar import combine, logistic_of, maximum, minimum, mix, uniform_of
 
 _SMOOTHING = 0.5
 """Chains start with every node on and off with at least this probability over the number of nodes.

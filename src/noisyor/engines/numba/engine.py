@@ -242,10 +242,7 @@ class NumbaEngine:
         return mean_field.infer(prepared.mean_field, evidence, options, with_q, self.workers)
 
     def mean_field_gradient(
-        self,
-        prepared: Prepared,
-        evidence: Evidence,
-        options: MeanFieldOptions,
+        self, prepared: Prepared, evidence: Evidence, options: MeanFieldOptions
     ) -> GradientSum:
         """See `noisyor.engines.contract.Engine.mean_field_gradient`."""
         return mean_field.gradient(prepared.mean_field, evidence, options, self.workers)

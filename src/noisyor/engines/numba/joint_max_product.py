@@ -208,10 +208,7 @@ class Problem(NamedTuple):
 
 
 def learn(
-    unaries: JointUnaries,
-    options: JointOptions,
-    progress: Callable[[int], object],
-    n_threads: int,
+    unaries: JointUnaries, options: JointOptions, progress: Callable[[int], object], n_threads: int
 ) -> JointResult:
     """Infer states and features together."""
     images = _arranged(unaries)
@@ -440,10 +437,7 @@ class GivenFeatures(NamedTuple):
 
 
 def infer(
-    unaries: JointUnaries,
-    options: JointOptions,
-    progress: Callable[[int], object],
-    n_threads: int,
+    unaries: JointUnaries, options: JointOptions, progress: Callable[[int], object], n_threads: int
 ) -> JointResult:
     """Infer the states alone; ``unaries.features`` are plus or minus infinity."""
     images = _arranged(unaries)

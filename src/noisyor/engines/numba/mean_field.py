@@ -24,13 +24,7 @@ import numpy.typing as npt
 from numba import int64
 
 from noisyor._util.arrays import FloatArray, IntArray, LongArray
-from noisyor.engines.contract import (
-    FREE,
-    Evidence,
-    GradientSum,
-    MeanFieldOptions,
-    MeanFieldResult,
-)
+from noisyor.engines.contract import FREE, Evidence, GradientSum, MeanFieldOptions, MeanFieldResult
 from noisyor.engines.numba.arguments import Packed, advance, borrowed, launch, pack, unpack
 from noisyor.engines.numba.cache import inner, njit, small_code
 from noisyor.engines.numba.graph import Graph, Rows, rows_of
@@ -477,10 +471,7 @@ def infer(
 
 
 def gradient(
-    prepared: Prepared,
-    evidence: Evidence,
-    options: MeanFieldOptions,
-    n_threads: int,
+    prepared: Prepared, evidence: Evidence, options: MeanFieldOptions, n_threads: int
 ) -> GradientSum:
     """See `noisyor.engines.contract.Engine.mean_field_gradient`."""
     graph, n_rows = prepared.graph.values, evidence.n_rows

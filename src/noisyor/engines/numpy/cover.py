@@ -21,11 +21,7 @@ _ROUNDING = 1e-9
 
 
 def cover_memberships(
-    weights: SingleArray,
-    factors: Factors,
-    states: BinaryArray,
-    counts: IntArray,
-    price: FloatArray,
+    weights: SingleArray, factors: Factors, states: BinaryArray, counts: IntArray, price: FloatArray
 ) -> CoverResult:
     """Flip memberships of rows in factors, one factor after another, while the cover gains.
 

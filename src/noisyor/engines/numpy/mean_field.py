@@ -21,13 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisyor._util.arrays import FloatArray, log_expm1, logistic_function
-from noisyor.engines.contract import (
-    FREE,
-    Evidence,
-    GradientSum,
-    MeanFieldOptions,
-    MeanFieldResult,
-)
+from noisyor.engines.contract import FREE, Evidence, GradientSum, MeanFieldOptions, MeanFieldResult
 from noisyor.engines.numpy.rows import Prepared, Row, Segments, rows_of, sums_at, taking_part
 from noisyor.engines.reduction import mean_field_parts, tree_sum_of_blocks
 

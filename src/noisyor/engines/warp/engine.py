@@ -11,13 +11,7 @@ import warp as wp
 
 from noisyor._util.arrays import AnyArray, LongArray, log_expm1, pointers
 from noisyor._util.arrays import Rows as Ragged
-from noisyor.engines.contract import (
-    Engine,
-    Evidence,
-    MaxProductOptions,
-    MaxProductResult,
-    NoiseKey,
-)
+from noisyor.engines.contract import Engine, Evidence, MaxProductOptions, MaxProductResult, NoiseKey
 from noisyor.engines.noise import combine
 from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads, run_blocks
