@@ -34,8 +34,7 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.numba import (
     annealing,
-    dense_annealing,
-    dense_gibbs,
+    dense,
     gibbs,
     joint_max_product,
     log_joint,
@@ -105,11 +104,11 @@ class Prepared:
         return np.asarray(success[self.graph.values.param])
 
     @cached_property
-    def matrices(self) -> dense_gibbs.Matrices | None:
+    def matrices(self) -> dense.Matrices | None:
         """The parameters as a matrix, if the network is dense, for sampling."""
-        if not dense_gibbs.is_dense(self.network):
+        if not dense.is_dense(self.network):
             return None
-        return dense_gibbs.matrices_of(self.network)
+        return dense.matrices_of(self.network)
 
     @cached_property
     def mean_field(self) -> mean_field.Prepared:
@@ -254,7 +253,7 @@ class NumbaEngine:
     ) -> GibbsResult:
         """See `noisyor.engines.contract.Engine.gibbs_sweep`."""
         if prepared.matrices is not None:
-            return dense_gibbs.dense_sweep(
+            return dense.dense_sweep(
                 prepared.network, prepared.matrices, evidence, states, key, self._sum
             )
         graph, rows = prepared.graph.values, rows_of(evidence)
@@ -317,25 +316,8 @@ class NumbaEngine:
         key: NoiseKey,
     ) -> TemperingResult:
         """See `noisyor.engines.contract.Engine.temper`."""
-        network = prepared.network
-        tables = prepared.matrices or dense_gibbs.matrices_of(network)
-        result = TemperingResult(
-            np.empty((evidence.n_rows, n_chains)),
-            np.empty((evidence.n_rows, n_chains, network.n_hidden)),
-        )
-        base = -float(np.maximum(network.theta, TINY)[network.leak_param].sum())
-        first = np.ascontiguousarray(first, dtype=np.float64)
-        call = dense_annealing.Tempering(
-            rows_of(evidence), key, tables, base, n_chains, n_steps, first, *result
-        )
-        shared = pack(call)
-
-        def block(begin: int, end: int) -> None:
-            memory = pack(dense_annealing.allocate(tables))
-            launch(dense_annealing.anneal_dense, (shared, memory), begin, end)
-
-        self._share(block, evidence.n_rows)
-        return result
+        tables = prepared.matrices or dense.matrices_of(prepared.network)
+        return dense.dense_temper(tables, evidence, first, n_chains, n_steps, key, self._share)
 
     # ---- factorization
 

@@ -1,9 +1,9 @@
-"""Gibbs sweeps of bipartite networks that are laid out as matrices, eight hidden nodes at a time.
+"""Gibbs sweeps and annealed importance sampling of networks that are laid out as matrices.
 
-Equations T35 to T38 of docs/theory.md. Where no hidden node has parents and most edges exist, edges
-need no lists: column k of a matrix (n_visible, width) holds the edges of hidden node k. Columns
-that only fill the width up to a multiple of eight, and edges that do not exist, have theta = 0, and
-the former are never on.
+Equations T35 to T38 and T41 of docs/theory.md. Where no hidden node has parents and most edges
+exist, edges need no lists: column k of a matrix (n_visible, width) holds the edges of hidden node
+k. Columns that only fill the width up to a multiple of eight, and edges that do not exist, have
+theta = 0, and the former are never on.
 
 With B_i the total parameter of visible i that is on and ``off_i = 1 / (exp(B_i) - 1)``, a hidden
 node that is off has the log-odds
@@ -13,6 +13,10 @@ node that is off has the log-odds
 so eight nodes take one multiplication and one addition for each such visible, and one logarithm of
 the product. Nodes are drawn one after another, but most do not change: the values computed for
 eight nodes stay valid until one of them changes.
+
+Chains of annealed importance sampling start from independent nodes with given probabilities. They
+pass to p(h, x) by Gibbs sweeps whose log-odds are a mean of the log-odds at the start and at the
+end. The weight `heat` of the latter rises in equal steps; it is 1 in a Gibbs sweep.
 """
 
 import math
@@ -24,10 +28,11 @@ import numpy.typing as npt
 from numba import uint64
 
 from noisyor._util.arrays import BinaryArray, FloatArray
-from noisyor.engines.contract import FREE, Evidence, GibbsResult, NoiseKey
+from noisyor.engines.contract import FREE, Evidence, GibbsResult, NoiseKey, TemperingResult
 from noisyor.engines.numba.arguments import (
     Packed,
     Workspace,
+    advance,
     aligned_zeros,
     arrays,
     launch,
@@ -62,13 +67,16 @@ _MIN_PROBABILITY = 1e-12
 _IMPOSSIBLE = -1e30
 """Log-odds of padding columns; finite, so that differences stay finite."""
 
+_AFTER_NODES = np.uint64(2**32)
+"""Keys of sweeps begin where those of nodes end, so that no two draws share a key."""
+
 
 class Matrices(NamedTuple):
     """Parameters by column: equations T3 and T4 of docs/theory.md.
 
     ``theta`` and ``works`` = 1 - exp(-theta) (n_visible * width,), row after row. By column:
     ``total``, sum of theta over the visibles, and ``log_odds`` of the prior. By visible: ``leak``
-    and ``leak_works``.
+    and ``leak_works``. ``total_leak`` is the sum over all nodes.
     """
 
     n_hidden: int
@@ -79,13 +87,15 @@ class Matrices(NamedTuple):
     log_odds: npt.NDArray[np.float64]
     leak: npt.NDArray[np.float64]
     leak_works: npt.NDArray[np.float64]
+    total_leak: float
 
 
 class Work(Workspace, aligned=True):
     """Scratch of one thread."""
 
-    # Log-odds of a node without the visibles that are on; evidence on it.
-    per_column = arrays(float64="net probability", uint8="state known")
+    # Log-odds of a node without the visibles that are on, and where chains start; its probability
+    # in the present sweep; evidence on it.
+    per_column = arrays(float64="net start_odds probability", uint8="state known")
     # By position among the ones of a row: B and ``off``, both without a node that is on, the leak,
     # and the first entry of the matrix row.
     per_one = arrays(float64="sums off less less_off leak", int64="ones")
@@ -94,7 +104,7 @@ class Work(Workspace, aligned=True):
 
 
 class Sums(Workspace, aligned=True):
-    """Sums over a block of rows."""
+    """Sums over a block of rows; without entries if only draws are wanted."""
 
     per_edge = arrays(float64="successes")
     per_column = arrays(float64="times_on")
@@ -103,15 +113,6 @@ class Sums(Workspace, aligned=True):
     # The part of ``times_on`` in rows in which a visible is missing; empty if nothing is missing.
     per_unseen_edge = arrays(float64="unseen_on")
     per_block = arrays(1, float64="weight")
-
-
-class Sweep(NamedTuple):
-    """Arguments of a call, which all blocks share; ``states`` (n_rows, n_hidden)."""
-
-    rows: Rows
-    key: NoiseKey
-    tables: Matrices
-    states: npt.NDArray[np.uint8]
 
 
 class Block(Workspace):
@@ -151,23 +152,37 @@ def matrices_of(network: Network) -> Matrices:
     log_odds = np.full(width, _IMPOSSIBLE)
     log_odds[:n_hidden] = log_expm1(leak[n_visible:])
     total = theta.reshape(n_visible, width).sum(axis=0)
-    leak = leak[:n_visible]
-    return Matrices(n_hidden, width, theta, works, total, log_odds, leak, -np.expm1(-leak))
+    total_leak, leak = float(leak.sum()), leak[:n_visible]
+    return Matrices(
+        n_hidden, width, theta, works, total, log_odds, leak, -np.expm1(-leak), total_leak
+    )
 
 
-def _allocate(tables: Matrices, missing: bool) -> Packed[Block]:
+def _allocate(tables: Matrices, with_sums: bool = False, missing: bool = False) -> Packed[Block]:
     """Allocate scratch and zeros for a block of rows."""
     n_visible, width = len(tables.leak), tables.width
     n_edges = n_visible * width
     work = Work(per_column=width, per_one=-(-n_visible // LANES) * LANES)
     work.known.fill(FREE)
     sums = Sums(
-        per_edge=n_edges,
-        per_column=width,
-        per_visible=n_visible,
+        per_edge=n_edges if with_sums else 0,
+        per_column=width if with_sums else 0,
+        per_visible=n_visible if with_sums else 0,
         per_unseen_edge=n_edges if missing else 0,
     )
     return pack(Block(work=work, sums=sums))
+
+
+# ---- Gibbs sweeps
+
+
+class Sweep(NamedTuple):
+    """Arguments of a call, which all blocks share; ``states`` (n_rows, n_hidden)."""
+
+    rows: Rows
+    key: NoiseKey
+    tables: Matrices
+    states: npt.NDArray[np.uint8]
 
 
 def dense_sweep(
@@ -184,7 +199,7 @@ def dense_sweep(
     missing = len(evidence.missing_columns) > 0
 
     def block(begin: int, end: int) -> list[FloatArray]:
-        memory = _allocate(tables, missing)
+        memory = _allocate(tables, True, missing)
         launch(sweep_dense, (sweep, memory), begin, end)
         return list(memory.values.sums)
 
@@ -237,10 +252,13 @@ def sweep_dense(sweep_address, block_address, begin, end):
         key = combine(
             combine(uint64(sweep.key.seed), uint64(rows.row_ids[row])), uint64(sweep.key.step)
         )
-        _enter_row(tables, work, rows, row, sweep.states)
-        n_ones = rows.ptr[row + 1] - rows.ptr[row]
+        n_ones = _enter_row(tables, work, rows, row)
+        for c in range(n_hidden):
+            state = sweep.states[row * n_hidden + c]
+            work.state[c] = state if work.known[c] == FREE else work.known[c]
+        _enter_state(tables, work, n_ones)
         for c in range(0, width, LANES):
-            _draw_eight(tables, work, sums, n_ones, c, weight, key)
+            _draw_eight(tables, work, sums, n_ones, c, 1.0, weight, key)
         for index in range(n_ones):
             i = rows.columns[rows.ptr[row] + index]
             sums.leak_successes[i] += weight * tables.leak_works[i] * (1.0 + work.off[index])
@@ -258,24 +276,114 @@ def sweep_dense(sweep_address, block_address, begin, end):
             sweep.states[row * n_hidden + c] = work.state[c]
 
 
-@inner(inline="always")
-def _enter_row(tables, work, rows, row, states):
-    """Fill in the values that depend on a row: visibles, evidence, and sums for its states."""
-    n_hidden = tables.n_hidden
-    clamps = row * n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
-    for c in range(tables.width):
-        work.state[c] = states[row * n_hidden + c] if c < n_hidden else 0
-        if rows.n_clamps > 0:
-            work.known[c] = rows.clamp[clamps + c] if c < n_hidden else 0
-            if work.known[c] != FREE:
+# ---- annealed importance sampling
+
+
+class Tempering(NamedTuple):
+    """A call. ``first`` (n_rows, n_hidden) probability of each node at the start.
+
+    Results: ``log_weight`` (n_rows, n_chains), and ``on`` (n_rows * n_chains, n_hidden), the
+    probability of each node in the last sweep of each chain.
+    """
+
+    rows: Rows
+    key: NoiseKey
+    tables: Matrices
+    n_chains: int
+    n_steps: int
+    first: npt.NDArray[np.float64]
+    log_weight: npt.NDArray[np.float64]
+    on: npt.NDArray[np.float64]
+
+
+def dense_temper(
+    tables: Matrices,
+    evidence: Evidence,
+    first: FloatArray,
+    n_chains: int,
+    n_steps: int,
+    key: NoiseKey,
+    share: Callable[[Callable[[int, int], None], int], None],
+) -> TemperingResult:
+    """Run the chains of every row; ``share`` is the engine's loop over rows."""
+    n_rows, n_hidden = first.shape
+    result = TemperingResult(np.empty((n_rows, n_chains)), np.empty((n_rows, n_chains, n_hidden)))
+    first = np.ascontiguousarray(first, dtype=np.float64)
+    call = pack(Tempering(rows_of(evidence), key, tables, n_chains, n_steps, first, *result))
+    share(lambda begin, end: launch(anneal_dense, (call, _allocate(tables)), begin, end), n_rows)
+    return result
+
+
+@njit("dense annealing")
+def anneal_dense(call_address, block_address, begin, end):
+    """Run the chains of rows ``begin`` to ``end``."""
+    call, block = unpack(call_address, Tempering), unpack(block_address, Block)
+    work, sums, tables, rows = block.work, block.sums, call.tables, call.rows
+    n_hidden, n_steps = tables.n_hidden, call.n_steps
+    for row in range(begin, end):
+        row_key = combine(uint64(call.key.seed), uint64(rows.row_ids[row]))
+        first = advance(call.first, row * n_hidden)
+        n_ones, log_off = _enter_row(tables, work, rows, row), 0.0
+        for c in range(n_hidden):
+            work.start_odds[c] = 0.0
+            if work.known[c] == FREE:
+                work.start_odds[c] = math.log(first[c] / (1.0 - first[c]))
+                log_off += math.log1p(-first[c])
+        # log p(h, x) of the state in which nothing is on, but for the factors of `_log_ratio`.
+        base = -tables.total_leak
+        for index in range(n_ones):
+            base += work.leak[index]
+        for position in range(rows.missing_ptr[row], rows.missing_ptr[row + 1]):
+            base += tables.leak[rows.missing_columns[position]]
+        for chain in range(call.n_chains):
+            chain_key = combine(row_key, uint64(chain))
+            for c in range(n_hidden):
                 work.state[c] = work.known[c]
-    enter_visibles(tables, work, rows, row)
-    enter_state(tables, work, rows.ptr[row + 1] - rows.ptr[row])
+                if work.known[c] == FREE:
+                    work.state[c] = uniform_of(combine(chain_key, uint64(c))) < first[c]
+            log_weight = 0.0
+            for step in range(n_steps):
+                # Sums are computed again in every step, so that rounding does not accumulate.
+                _enter_state(tables, work, n_ones)
+                log_weight += (base - log_off + _log_ratio(tables, work, n_ones)) / n_steps
+                heat = (step + 1) / n_steps
+                key = combine(chain_key, uint64(step) + _AFTER_NODES)
+                for c in range(0, tables.width, LANES):
+                    _draw_eight(tables, work, sums, n_ones, c, heat, 0.0, key)
+            draw = row * call.n_chains + chain
+            call.log_weight[draw] = log_weight
+            for c in range(n_hidden):
+                call.on[draw * n_hidden + c] = work.probability[c]
+
+
+@inner()
+def _log_ratio(tables, work, n_ones):
+    """Return log p(h, x) minus log q(h) of the present state, except for what no state changes.
+
+    A visible that is on adds ``log(exp(B) - 1) = B - log(1 + off)``. The parameters of edges in B
+    cancel against the cost of the nodes, as they do in ``net``.
+    """
+    value, factor = 0.0, 1.0
+    for c in range(tables.n_hidden):
+        if work.state[c]:
+            value += work.net[c] - work.start_odds[c]
+    for index in range(n_ones):
+        factor *= 1.0 + work.off[index]
+        if factor > 1e7:  # off is below 1e301: one more factor cannot overflow
+            value -= math.log(factor)
+            factor = 1.0
+    return value - math.log(factor)
+
+
+# ---- the state of a row, and draws
 
 
 @inner(inline="always")
-def enter_visibles(tables, work, rows, row):
-    """Fill what depends on the visibles of a row."""
+def _enter_row(tables, work, rows, row):
+    """Fill what depends on the visibles and the evidence of a row; return the number of ones."""
+    clamps = row * tables.n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
+    for c in range(tables.n_hidden if rows.n_clamps > 0 else 0):
+        work.known[c] = rows.clamp[clamps + c]
     width = tables.width
     ones, n_ones = rows.ptr[row], rows.ptr[row + 1] - rows.ptr[row]
     for index in range(n_ones):
@@ -293,10 +401,11 @@ def enter_visibles(tables, work, rows, row):
         for position in range(rows.missing_ptr[row], rows.missing_ptr[row + 1]):
             cost = cost - load(tables.theta, rows.missing_columns[position] * width + c)
         store(work.net, c, load(tables.log_odds, c) - cost)
+    return n_ones
 
 
 @inner(inline="always")
-def enter_state(tables, work, n_ones):
+def _enter_state(tables, work, n_ones):
     """Fill the sums for the present state."""
     for index in range(n_ones):
         work.sums[index] = work.leak[index]
@@ -316,7 +425,7 @@ def _refresh(sums, off, n_ones):
 
 
 @inner()
-def without(tables, work, n_ones, c):
+def _without(tables, work, n_ones, c):
     """Fill ``less`` and ``less_off``: the sums without the node of column c."""
     for index in range(n_ones):
         # Never below the leak, whatever the rounding.
@@ -326,7 +435,7 @@ def without(tables, work, n_ones, c):
 
 
 @inner()
-def leave(work, n_ones):
+def _leave(work, n_ones):
     """Make the sums without a node the present ones."""
     for index in range(0, n_ones, LANES):
         store(work.sums, index, load(work.less, index))
@@ -334,7 +443,7 @@ def leave(work, n_ones):
 
 
 @inner()
-def switch_on(tables, work, n_ones, c):
+def _switch_on(tables, work, n_ones, c):
     """Add the node of column c to the sums."""
     for index in range(n_ones):
         work.sums[index] += tables.theta[work.ones[index] + c]
@@ -342,7 +451,7 @@ def switch_on(tables, work, n_ones, c):
 
 
 @inner(forceinline=True)
-def gains(tables, work, n_ones, c):
+def _gains(tables, work, n_ones, c):
     """Return the log-odds of eight nodes that are off, from column c on."""
     one = splat(1.0)
     gain, factor, bound = load(work.net, c), one, 1.0
@@ -373,11 +482,17 @@ def _successes_of_eight(tables, work, sums, n_ones, c, expected):
 
 
 @inner()
-def _draw_eight(tables, work, sums, n_ones, first, weight, key):
-    """Draw eight nodes one after another, each given all else."""
+def _draw_eight(tables, work, sums, n_ones, first, heat, weight, key):
+    """Draw eight nodes one after another, each given all else.
+
+    The log-odds are those at the start for ``heat`` 0, of p(h, x) for 1. Successes count ``weight``
+    times; with a weight of 0 there are none.
+    """
     done, last = first, first + LANES
+    start = splat(1.0 - heat) * load(work.start_odds, first)
     while done < last:
-        store(work.fresh, 0, logistic(gains(tables, work, n_ones, first)))
+        fresh = logistic(fma(splat(heat), _gains(tables, work, n_ones, first), start))
+        store(work.fresh, 0, fresh)
         store(work.lanes, 0, splat(0.0))
         changed = -1
         while done < last and changed < 0:
@@ -386,11 +501,13 @@ def _draw_eight(tables, work, sums, n_ones, first, weight, key):
             if c >= tables.n_hidden:
                 break  # from here on columns only fill up
             if work.state[c]:
-                without(tables, work, n_ones, c)
+                _without(tables, work, n_ones, c)
                 probability = 1.0
                 if work.known[c] == FREE:
-                    probability = logistic_of(gain_of_one(tables, work, n_ones, c))
-                _successes_of_one(tables, work, sums, n_ones, c, weight * probability)
+                    gain = heat * _gain_of_one(tables, work, n_ones, c)
+                    probability = logistic_of(gain + (1.0 - heat) * work.start_odds[c])
+                if weight > 0.0:
+                    _successes_of_one(tables, work, sums, n_ones, c, weight * probability)
             else:
                 probability = work.fresh[c - first] if work.known[c] == FREE else 0.0
                 work.lanes[c - first] = probability
@@ -398,19 +515,19 @@ def _draw_eight(tables, work, sums, n_ones, first, weight, key):
             if (uniform_of(combine(key, uint64(c))) < probability) != work.state[c]:
                 changed = c
         expected = load(work.lanes, 0)
-        if reduce_max(expected) >= _MIN_PROBABILITY:
+        if weight > 0.0 and reduce_max(expected) >= _MIN_PROBABILITY:
             _successes_of_eight(tables, work, sums, n_ones, first, expected * splat(weight))
         if changed < 0:
             break
         work.state[changed] = 1 - work.state[changed]
         if work.state[changed]:
-            switch_on(tables, work, n_ones, changed)
+            _switch_on(tables, work, n_ones, changed)
         else:
-            leave(work, n_ones)
+            _leave(work, n_ones)
 
 
 @inner()
-def gain_of_one(tables, work, n_ones, c):
+def _gain_of_one(tables, work, n_ones, c):
     """Return the log-odds of a node that is on, from the sums without it."""
     gain, factor = work.net[c], 1.0
     for index in range(n_ones):
