@@ -19,8 +19,9 @@ t NEVER and their u' zero, so they need no other care. A pixel without evidence 
 s is zero as well: either another input is positive, or none is, and both make it so.
 
 With given features an AND with a pixel that is off says nothing, so eight columns of a line without
-any pixel on are left out; the others have t = u and u' = s. Images are then independent, and all
-iterations of an image run while its messages are in cache.
+any pixel on are left out; the others have t = u and u' = s, and v is 0 where the pixel is on and
+NEVER where it is off. Images are then independent, and all iterations of an image run while its
+messages are in cache.
 
 The two-stage schedule keeps t and s as well, and updates and damps all four messages of an AND in
 parallel. Given features are then unaries of plus and minus `CLAMPED`.
@@ -42,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import float32
 
-from noisyor._util.arrays import SingleArray
+from noisyor._util.arrays import BoolArray, SingleArray, pointers
 from noisyor.engines.contract import JointOptions, JointResult, JointUnaries
 from noisyor.engines.numba.arguments import (
     Packed,
@@ -93,7 +94,9 @@ class Layout(NamedTuple):
     padded.
 
     Arrays of states are ordered (position, feature), of features (block, line, feature,
-    lane), of messages (block, position, line, feature, to activation or feature, lane).
+    lane), of messages (block, position, line, feature, to activation or feature, lane). Line a of
+    block b has the features ``feature[ptr[c]:ptr[c + 1]]`` with ``c = b * height + a``: all of
+    them, or if they are given those with a pixel on.
     """
 
     n_components: int
@@ -104,6 +107,8 @@ class Layout(NamedTuple):
     stride: int
     n_states: int
     n_pixels: int
+    ptr: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int64]
 
 
 class Images(NamedTuple):
@@ -184,6 +189,119 @@ def _sum_lanes(layout, scratch, unary, u):
         u[k] = unary[k] + reduce_sum(load(scratch.lanes, k * LANES))
 
 
+def _messages_with(schedule):
+    """Make the two passes over the ANDs for one schedule, so that only that one is compiled."""
+    two_stage, given = schedule == "two-stage", schedule == "given"
+    width_of_cell = {"given": 1, "collapsed": 2, "two-stage": 4}[schedule] * LANES
+
+    @inner()
+    def collect(layout, scratch, first, last, u, v, messages):
+        """Find the largest, second largest and positive part of t for the pixels of some blocks."""
+        n_components, height, columns = layout.n_components, layout.height, layout.columns
+        ptr, zero = layout.ptr, splat(float32(0.0))
+        cell = width_of_cell * layout.rows * columns * ptr[first * height]
+        for block in range(first, last):
+            for i in range(layout.rows):
+                for j in range(columns):
+                    activation = (i * columns + j) * n_components
+                    for a in range(height):
+                        line = block * height + a
+                        pixel = (i + a) * layout.stride + j + block * LANES
+                        top, next_top = load(scratch.best, pixel), load(scratch.second, pixel)
+                        total = load(scratch.positive, pixel)
+                        for entry in range(ptr[line], ptr[line + 1]):
+                            if two_stage:
+                                down = load(messages, cell + 2 * LANES)
+                            else:
+                                belief = u[activation + layout.feature[entry]]
+                                left, right = (
+                                    splat(belief) - load(messages, cell),
+                                    load(v, entry * LANES),
+                                )
+                                if given:
+                                    down = left + right
+                                else:
+                                    down = and_down(left, right - load(messages, cell + LANES))
+                            total = total + largest(down, zero)
+                            next_top = largest(next_top, smallest(top, down))
+                            top = largest(top, down)
+                            cell += width_of_cell
+                        store(scratch.best, pixel, top)
+                        store(scratch.second, pixel, next_top)
+                        store(scratch.positive, pixel, total)
+
+    @inner()
+    def answer(layout, scratch, first, last, u, v, messages, evidence, incoming, step):
+        """Compute the messages of some blocks; return the largest residual of each lane.
+
+        The collapsed schedule computes t a second time rather than storing it: messages are most of
+        the memory traffic. What arrives at the states is added to ``lanes``, at the features to
+        ``incoming``, which is not used if they are given.
+        """
+        n_components, height, columns = layout.n_components, layout.height, layout.columns
+        lanes, zero, change = scratch.lanes, splat(float32(0.0)), splat(float32(0.0))
+        never, tiny, rate, ptr = splat(NEVER), splat(TINY), splat(step), layout.ptr
+        cell = width_of_cell * layout.rows * columns * ptr[first * height]
+        for block in range(first, last):
+            for i in range(layout.rows):
+                for j in range(columns):
+                    activation = (i * columns + j) * n_components
+                    for a in range(height):
+                        line = block * height + a
+                        pixel = (i + a) * layout.stride + j + block * LANES
+                        peak = load(scratch.best, pixel)
+                        need, need_of_peak, support = _or_terms(scratch, evidence, pixel)
+                        for entry in range(ptr[line], ptr[line + 1]):
+                            k, feature = activation + layout.feature[entry], entry * LANES
+                            belief, old_u = load(v, feature), load(messages, cell)
+                            left = splat(u[k]) - old_u
+                            # Messages tend to tiny instead of zero, so that none becomes denormal.
+                            if given:
+                                output = _or_up(left + belief, peak, need, need_of_peak, support)
+                                # Where the pixel is off nothing is said.
+                                to_u = where_equal(belief, zero, output + tiny, tiny) - old_u
+                                change = largest(change, absolute(to_u))
+                            else:
+                                old_v = load(messages, cell + LANES)
+                                right = belief - old_v
+                                t = and_down(left, right)
+                                if two_stage:
+                                    new_t, t = t, load(messages, cell + 2 * LANES)
+                                    output = load(messages, cell + 3 * LANES)
+                                    to_t = new_t + tiny - t
+                                    wanted = _or_up(t, peak, need, need_of_peak, support)
+                                    to_output = wanted + tiny - output
+                                else:
+                                    output = _or_up(t, peak, need, need_of_peak, support)
+                                to_u = and_up(right, output) + tiny - old_u
+                                to_v = and_up(left, output) + tiny - old_v
+                                # Padding lanes of a feature get messages like others; they must not
+                                # keep the loop going.
+                                if two_stage:
+                                    asked = largest(absolute(to_u), absolute(to_v))
+                                    asked = largest(asked, absolute(to_output))
+                                    asked = largest(asked, absolute(to_t))
+                                    real = where_equal(belief, never, zero, asked)
+                                    change = largest(change, real)
+                                    store(messages, cell + 2 * LANES, t + rate * to_t)
+                                    store(messages, cell + 3 * LANES, output + rate * to_output)
+                                else:
+                                    change = largest(change, absolute(to_u))
+                                    real = where_equal(belief, never, zero, to_v)
+                                    change = largest(change, absolute(real))
+                                new_v = old_v + rate * to_v
+                                store(messages, cell + LANES, new_v)
+                                store(incoming, feature, load(incoming, feature) + new_v)
+                            new_u = old_u + rate * to_u
+                            store(messages, cell, new_u)
+                            # Lanes of an activation are summed at the end: no reduction in here.
+                            store(lanes, k * LANES, load(lanes, k * LANES) + new_u)
+                            cell += width_of_cell
+        return change
+
+    return collect, answer
+
+
 # ---- states and features together
 
 
@@ -211,14 +329,13 @@ def learn(
     unaries: JointUnaries, options: JointOptions, progress: Callable[[int], object], n_threads: int
 ) -> JointResult:
     """Infer states and features together."""
-    images = _arranged(unaries)
+    images, two_stage = _arranged(unaries), options.two_stage
     layout, n_images = images.layout, images.n_images
-    two_stage = options.two_stage
     features = unaries.features
     if two_stage:
         features = np.clip(features, -CLAMPED, CLAMPED).astype(np.float32)
     unary_v = _features_to_kernel(features, NEVER)
-    cells = layout.n_blocks * layout.rows * layout.columns * layout.height * layout.n_components
+    cells = layout.rows * layout.columns * len(layout.feature)
     chunk_size = -(-n_images // _MAX_CHUNKS)
     n_chunks = -(-n_images // chunk_size)
     n_messages = cells * (4 if two_stage else 2) * LANES
@@ -277,102 +394,9 @@ def update_chunks_two_stage(problem_address, scratch_address, begin, end):
     _update_two_stage(problem_address, scratch_address, begin, end)
 
 
-def _update_with(two_stage):
-    """Make the update of one schedule, so that only that schedule is compiled."""
-    width_of_cell = (4 if two_stage else 2) * LANES
-
-    @inner()
-    def collect(layout, scratch, first, last, u, v, messages):
-        """Find the largest, second largest and positive part of t for the pixels of some blocks."""
-        n_components, height, columns = layout.n_components, layout.height, layout.columns
-        zero = splat(float32(0.0))
-        cell = width_of_cell * first * layout.rows * columns * height * n_components
-        for block in range(first, last):
-            for i in range(layout.rows):
-                for j in range(columns):
-                    activation = (i * columns + j) * n_components
-                    for a in range(height):
-                        feature = (block * height + a) * n_components * LANES
-                        pixel = (i + a) * layout.stride + j + block * LANES
-                        top, next_top = load(scratch.best, pixel), load(scratch.second, pixel)
-                        total = load(scratch.positive, pixel)
-                        for f in range(n_components):
-                            if two_stage:
-                                down = load(messages, cell + 2 * LANES)
-                            else:
-                                left = splat(u[activation + f]) - load(messages, cell)
-                                right = load(v, feature + f * LANES) - load(messages, cell + LANES)
-                                down = and_down(left, right)
-                            total = total + largest(down, zero)
-                            next_top = largest(next_top, smallest(top, down))
-                            top = largest(top, down)
-                            cell += width_of_cell
-                        store(scratch.best, pixel, top)
-                        store(scratch.second, pixel, next_top)
-                        store(scratch.positive, pixel, total)
-
-    @inner()
-    def answer(layout, scratch, first, last, u, v, messages, evidence, incoming, step):
-        """Compute the messages of some blocks; return the largest residual of each lane.
-
-        The collapsed schedule computes t a second time rather than storing it: messages are most of
-        the memory traffic. What arrives at the states is added to ``lanes``, at the features to
-        ``incoming``.
-        """
-        n_components, height, columns = layout.n_components, layout.height, layout.columns
-        lanes, zero, change = scratch.lanes, splat(float32(0.0)), splat(float32(0.0))
-        never, tiny, rate = splat(NEVER), splat(TINY), splat(step)
-        cell = width_of_cell * first * layout.rows * columns * height * n_components
-        for block in range(first, last):
-            for i in range(layout.rows):
-                for j in range(columns):
-                    activation = (i * columns + j) * n_components
-                    for a in range(height):
-                        feature = (block * height + a) * n_components * LANES
-                        pixel = (i + a) * layout.stride + j + block * LANES
-                        peak = load(scratch.best, pixel)
-                        need, need_of_peak, support = _or_terms(scratch, evidence, pixel)
-                        for f in range(n_components):
-                            belief = load(v, feature + f * LANES)
-                            old_u, old_v = load(messages, cell), load(messages, cell + LANES)
-                            left = splat(u[activation + f]) - old_u
-                            right = belief - old_v
-                            t = and_down(left, right)
-                            if two_stage:
-                                new_t, t = t, load(messages, cell + 2 * LANES)
-                                output = load(messages, cell + 3 * LANES)
-                                to_t = new_t + tiny - t
-                                wanted = _or_up(t, peak, need, need_of_peak, support)
-                                to_output = wanted + tiny - output
-                            else:
-                                output = _or_up(t, peak, need, need_of_peak, support)
-                            # Tends to tiny instead of zero, so that it never becomes denormal.
-                            to_u = and_up(right, output) + tiny - old_u
-                            to_v = and_up(left, output) + tiny - old_v
-                            # Padding lanes of a feature get messages like others; they must not
-                            # keep the loop going.
-                            if two_stage:
-                                asked = largest(absolute(to_u), absolute(to_v))
-                                asked = largest(asked, absolute(to_output))
-                                asked = largest(asked, absolute(to_t))
-                                change = largest(change, where_equal(belief, never, zero, asked))
-                                store(messages, cell + 2 * LANES, t + rate * to_t)
-                                store(messages, cell + 3 * LANES, output + rate * to_output)
-                            else:
-                                change = largest(change, absolute(to_u))
-                                real = where_equal(belief, never, zero, to_v)
-                                change = largest(change, absolute(real))
-                            new_u = old_u + rate * to_u
-                            new_v = old_v + rate * to_v
-                            store(messages, cell, new_u)
-                            store(messages, cell + LANES, new_v)
-                            # Lanes of an activation are summed at the end: no reduction in here.
-                            at = (activation + f) * LANES
-                            store(lanes, at, load(lanes, at) + new_u)
-                            at = feature + f * LANES
-                            store(incoming, at, load(incoming, at) + new_v)
-                            cell += width_of_cell
-        return change
+def _update_with(schedule):
+    """Make the update of chunks by one schedule."""
+    collect, answer = _messages_with(schedule)
 
     @inner()
     def update(problem_address, scratch_address, begin, end):
@@ -409,8 +433,8 @@ def _update_with(two_stage):
     return update
 
 
-_update_collapsed = _update_with(False)
-_update_two_stage = _update_with(True)
+_update_collapsed = _update_with("collapsed")
+_update_two_stage = _update_with("two-stage")
 
 
 # ---- states of given features
@@ -419,14 +443,11 @@ _update_two_stage = _update_with(True)
 class GivenFeatures(NamedTuple):
     """The states alone.
 
-    ``feature[ptr[c]:ptr[c + 1]]`` have a pixel on in line a of block b, ``c = b * height + a``;
-    ``off`` has eight lanes for each of these, 0 where the pixel is on and NEVER where it is off.
-    ``iterations`` and ``residual`` of each image.
+    ``off`` has eight lanes for each entry of `Layout.feature`, 0 where the pixel is on and NEVER
+    where it is off. ``iterations`` and ``residual`` of each image.
     """
 
     images: Images
-    ptr: npt.NDArray[np.int64]
-    feature: npt.NDArray[np.int64]
     off: npt.NDArray[np.float32]
     n_messages: int
     step: float
@@ -440,17 +461,15 @@ def infer(
     unaries: JointUnaries, options: JointOptions, progress: Callable[[int], object], n_threads: int
 ) -> JointResult:
     """Infer the states alone; ``unaries.features`` are plus or minus infinity."""
-    images = _arranged(unaries)
-    layout, n_images = images.layout, images.n_images
     on = _features_to_kernel((unaries.features > 0).astype(np.float32), np.float32(0.0))
-    lanes = on.reshape(layout.n_blocks * layout.height, layout.n_components, LANES) > 0
-    line, feature = np.nonzero(lanes.any(axis=2))
+    lanes = on.reshape(-1, unaries.features.shape[1], len(unaries.features), LANES) > 0
+    drawn = np.asarray(lanes.any(axis=3))
+    images = _arranged(unaries, drawn)
+    layout, n_images = images.layout, images.n_images
     problem = GivenFeatures(
         images=images,
-        ptr=np.searchsorted(line, np.arange(len(lanes) + 1)).astype(np.int64),
-        feature=feature.astype(np.int64),
-        off=np.where(lanes[line, feature], np.float32(0.0), NEVER).ravel(),
-        n_messages=len(feature) * layout.rows * layout.columns * LANES,
+        off=np.where(lanes[drawn], np.float32(0.0), NEVER).ravel(),
+        n_messages=len(layout.feature) * layout.rows * layout.columns * LANES,
         step=1.0 - options.damping,
         tolerance=options.tolerance,
         max_iterations=options.iterations,
@@ -473,23 +492,30 @@ def infer(
     )
 
 
+_collect_given, _answer_given = _messages_with("given")
+
+
 @njit("max-product with given features")
 def infer_images(problem_address, scratch_address, begin, end):
     """Run all iterations for images ``begin`` to ``end``; ``u`` gets the beliefs."""
     problem, scratch = unpack(problem_address, GivenFeatures), unpack(scratch_address, Scratch)
     images, layout = problem.images, problem.images.layout
+    messages, lanes = scratch.messages, scratch.lanes
     step, tolerance = float32(problem.step), float32(problem.tolerance)
     for n in range(begin, end):
         u = advance(images.u, n * layout.n_states)  # unaries, as no message has arrived yet
         unary = advance(images.unary, n * layout.n_states)
         evidence = advance(images.pixels, n * layout.n_pixels)
         for k in range(problem.n_messages):
-            scratch.messages[k] = 0.0
+            messages[k] = 0.0
         change, done = float32(0.0), 0
         while done < problem.max_iterations:
             _clear(layout, scratch)
-            _collect_given(problem, scratch, u)
-            change = _answer_given(problem, scratch, u, evidence, step)
+            _collect_given(layout, scratch, 0, layout.n_blocks, u, problem.off, messages)
+            changes = _answer_given(
+                layout, scratch, 0, layout.n_blocks, u, problem.off, messages, evidence, lanes, step
+            )
+            change = reduce_max(changes)
             _sum_lanes(layout, scratch, unary, u)
             done += 1
             if change < tolerance:
@@ -498,72 +524,14 @@ def infer_images(problem_address, scratch_address, begin, end):
         problem.residual[n] = change
 
 
-@inner()
-def _collect_given(problem, scratch, u):
-    """Find the largest, second largest and positive part of t for all pixels."""
-    layout, ptr, messages = problem.images.layout, problem.ptr, scratch.messages
-    zero, cell = splat(float32(0.0)), 0
-    for block in range(layout.n_blocks):
-        for i in range(layout.rows):
-            for j in range(layout.columns):
-                activation = (i * layout.columns + j) * layout.n_components
-                for a in range(layout.height):
-                    pixel = (i + a) * layout.stride + j + block * LANES
-                    top, next_top = load(scratch.best, pixel), load(scratch.second, pixel)
-                    total = load(scratch.positive, pixel)
-                    line = block * layout.height + a
-                    for entry in range(ptr[line], ptr[line + 1]):
-                        heard = splat(u[activation + problem.feature[entry]]) - load(messages, cell)
-                        # off is 0 or NEVER: added, it switches lanes of pixels that are off out of
-                        # the OR.
-                        down = heard + load(problem.off, entry * LANES)
-                        total = total + largest(down, zero)
-                        next_top = largest(next_top, smallest(top, down))
-                        top = largest(top, down)
-                        cell += LANES
-                    store(scratch.best, pixel, top)
-                    store(scratch.second, pixel, next_top)
-                    store(scratch.positive, pixel, total)
-
-
-@inner()
-def _answer_given(problem, scratch, u, evidence, step):
-    """Compute all messages; return the largest residual."""
-    layout, ptr = problem.images.layout, problem.ptr
-    messages, lanes = scratch.messages, scratch.lanes
-    zero, tiny, rate, cell = splat(float32(0.0)), splat(TINY), splat(step), 0
-    change = zero
-    for block in range(layout.n_blocks):
-        for i in range(layout.rows):
-            for j in range(layout.columns):
-                activation = (i * layout.columns + j) * layout.n_components
-                for a in range(layout.height):
-                    pixel = (i + a) * layout.stride + j + block * LANES
-                    peak = load(scratch.best, pixel)
-                    need, need_of_peak, support = _or_terms(scratch, evidence, pixel)
-                    line = block * layout.height + a
-                    for entry in range(ptr[line], ptr[line + 1]):
-                        k = activation + problem.feature[entry]
-                        old = load(messages, cell)
-                        hidden = load(problem.off, entry * LANES)
-                        down = splat(u[k]) - old + hidden
-                        output = _or_up(down, peak, need, need_of_peak, support)
-                        # Where the pixel is off nothing is said; tiny keeps both kinds out of the
-                        # denormals.
-                        difference = where_equal(hidden, zero, output + tiny, tiny) - old
-                        change = largest(change, absolute(difference))
-                        new = old + rate * difference
-                        store(messages, cell, new)
-                        store(lanes, k * LANES, load(lanes, k * LANES) + new)
-                        cell += LANES
-    return reduce_max(change)
-
-
 # ---- arrays in the order of the kernels
 
 
-def _arranged(unaries: JointUnaries) -> Images:
-    """Pad the pixels, order the unaries by position and feature, and start from these."""
+def _arranged(unaries: JointUnaries, drawn: BoolArray | None = None) -> Images:
+    """Pad the pixels, order the unaries by position and feature, and start from these.
+
+    ``drawn`` (blocks, lines, features) says which features have a pixel on; None stands for all.
+    """
     n_images, n_components, rows, columns = unaries.states.shape
     _, feature_height, feature_width = unaries.features.shape
     _, height, width = unaries.pixels.shape
@@ -576,6 +544,9 @@ def _arranged(unaries: JointUnaries) -> Images:
     unary = np.ascontiguousarray(
         unaries.states.transpose(0, 2, 3, 1).reshape(n_images, -1), dtype=np.float32
     )
+    if drawn is None:
+        drawn = np.ones((n_blocks, feature_height, n_components), dtype=np.bool_)
+    by_line = drawn.reshape(-1, n_components)
     layout = Layout(
         n_components,
         feature_height,
@@ -585,6 +556,8 @@ def _arranged(unaries: JointUnaries) -> Images:
         stride,
         rows * columns * n_components,
         n_pixels,
+        pointers(by_line.sum(axis=1)),
+        np.nonzero(by_line)[1].astype(np.int64),
     )
     return Images(layout, n_images, unary, unary.copy(), pixels)
 

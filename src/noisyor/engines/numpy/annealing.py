@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray, FloatArray, log_expm1, logistic_function
+from noisyor._util.arrays import BinaryArray, FloatArray, logistic_function
 from noisyor.engines.contract import (
     FREE,
     AnnealingOptions,
@@ -25,7 +25,8 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.noise import KeyArray, combine, uniform
 from noisyor.engines.numpy.gibbs import ChainState, RowModel
-from noisyor.engines.numpy.rows import Prepared, Row, rows_of
+from noisyor.engines.numpy.log_joint import value_of
+from noisyor.engines.numpy.rows import Prepared, rows_of
 
 _SMOOTHING = 0.5
 """Chains start with every node on and off with at least this probability over the number of nodes.
@@ -329,8 +330,6 @@ def temper(
     Every free node is drawn in every sweep, also if it is isolated in the sense of `RowModel`.
     """
     network = prepared.network
-    theta = np.zeros((network.n_hidden, network.n_visible))
-    theta[network.parent, network.edge_child] = prepared.theta
     log_weight = np.empty((evidence.n_rows, n_chains))
     probability = np.empty((evidence.n_rows, n_chains, network.n_hidden))
     for row in rows_of(prepared, evidence):
@@ -344,24 +343,14 @@ def temper(
             for step in range(n_steps):
                 log_q = np.where(state == 1, np.log(start), np.log1p(-start))
                 log_q = log_q[row.hidden == FREE].sum()
-                total += (_log_joint(prepared, theta, row, state) - log_q) / n_steps
+                total += (value_of(prepared, row, state) - log_q) / n_steps
                 step_key, heat = combine(chain_key, step + _AFTER_NODES), (step + 1) / n_steps
                 for k in np.flatnonzero(row.hidden == FREE).tolist():
                     values = []
                     for state[k] in (1, 0):
-                        values.append(_log_joint(prepared, theta, row, state))
+                        values.append(value_of(prepared, row, state))
                     mixed = heat * (values[0] - values[1]) + (1.0 - heat) * odds[k]
                     on[k] = logistic_function(mixed)
                     state[k] = uniform(combine(step_key, k)) < on[k]
             log_weight[row.index, chain], probability[row.index, chain] = total, on
     return TemperingResult(log_weight, probability)
-
-
-def _log_joint(prepared: Prepared, theta: FloatArray, row: Row, state: BinaryArray) -> float:
-    """Return log p(h, x) in a network of one layer; ``theta`` (n_hidden, n_visible)."""
-    n_visible = prepared.network.n_visible
-    total = prepared.leak[:n_visible] + state @ theta
-    prior = prepared.leak[n_visible:]
-    of_hidden = np.where(state == 1, log_expm1(prior), 0.0) - prior
-    of_visible = np.where(row.visible == 1, log_expm1(total), 0.0) - total
-    return float(of_hidden.sum() + of_visible[row.visible != FREE].sum())

@@ -61,24 +61,16 @@ def joint_max_product(
     unaries: JointUnaries, options: JointOptions, progress: Progress = None
 ) -> JointResult:
     """Infer states and features together, or each image alone if the features are given."""
-    if options.two_stage or not np.isinf(unaries.features).all():
-        found = infer_jointly(*unaries, **options._asdict(), progress=progress)
-        return JointResult(
-            found.states.astype(np.float32),
-            found.features.astype(np.float32),
-            found.iterations,
-            found.residual,
-        )
-    parts = []
-    for pixels, states in zip(unaries.pixels, unaries.states, strict=True):
-        parts.append(infer_states(pixels, states, unaries.features, *options[:3]))
-        if progress is not None:
-            progress(1)
+    parts = [unaries]
+    if not options.two_stage and np.isinf(unaries.features).all():
+        images = zip(unaries.pixels, unaries.states, strict=True)
+        parts = [JointUnaries(x[None], u[None], unaries.features) for x, u in images]
+    found = [infer_jointly(*part, **options._asdict(), progress=progress) for part in parts]
     return JointResult(
-        np.stack([part.states for part in parts]).astype(np.float32),
-        unaries.features.copy(),
-        max(part.iterations for part in parts),
-        max(part.residual for part in parts),
+        np.concatenate([part.states for part in found]).astype(np.float32),
+        found[0].features.astype(np.float32),
+        max(part.iterations for part in found),
+        max(part.residual for part in found),
     )
 
 
@@ -128,15 +120,19 @@ def infer_jointly(
     Parameters
     ----------
     pixels, states, features : log-odds of shapes (n_images, height, width),
-        (n_images, n_components, rows, columns) and (n_components, lines, columns).
+        (n_images, n_components, rows, columns) and (n_components, lines, columns). Given features
+        are plus and minus infinity.
     two_stage : update all factors in parallel and damp all messages, as in the paper's
         experiments; infinite log-odds of given features are then those of `CLAMPED`. Otherwise a
         message passes through AND and OR and back in one iteration and is damped on arrival.
+    progress : called with 1 after every iteration, or at the end if the features are given.
     """
     unary_u, unary_v = np.asarray(states, dtype=float), np.asarray(features, dtype=float)
     if two_stage:
         unary_v = np.clip(unary_v, -CLAMPED, CLAMPED)
-    ands = list_ands(unary_u.shape, unary_v.shape)
+    ands, given = list_ands(unary_u.shape, unary_v.shape), bool(np.isinf(unary_v).all())
+    if given:  # an AND with a pixel that is off is off; one with a pixel that is on has t = u
+        ands = ands.taken(unary_v.ravel()[ands.patch] > 0)
     drawn, ors = ands.by_pixel()
     evidence = np.asarray(pixels, dtype=float).ravel()[drawn]
     to_u, to_v, to_output, to_input = np.zeros((4, len(ands.pixel)))
@@ -147,52 +143,22 @@ def infer_jointly(
             to_output = to_and_output(from_u, from_v)
             to_input = to_or_inputs(to_output, evidence, ors)
         wanted_u, wanted_v = to_and_input(from_v, to_input), to_and_input(from_u, to_input)
-        residual = float(max(abs(wanted_u - to_u).max(), abs(wanted_v - to_v).max()))
+        changes = [wanted_u - to_u] if given else [wanted_u - to_u, wanted_v - to_v]
         if two_stage:
-            changes = (
-                to_or_inputs(to_output, evidence, ors) - to_input,
-                to_and_output(from_u, from_v) - to_output,
-            )
-            residual = float(max(residual, *(abs(change).max() for change in changes)))
-            to_input = to_input + (1.0 - damping) * changes[0]
-            to_output = to_output + (1.0 - damping) * changes[1]
+            changes.append(to_or_inputs(to_output, evidence, ors) - to_input)
+            changes.append(to_and_output(from_u, from_v) - to_output)
+            to_input = to_input + (1.0 - damping) * changes[2]
+            to_output = to_output + (1.0 - damping) * changes[3]
+        residual = float(max(abs(change).max(initial=0.0) for change in changes))
         to_u = damping * to_u + (1.0 - damping) * wanted_u
         to_v = damping * to_v + (1.0 - damping) * wanted_v
         u = unary_u.ravel() + sums_at(ands.activation, to_u, unary_u.size)
         v = unary_v.ravel() + sums_at(ands.patch, to_v, unary_v.size)
         done += 1
-        if progress is not None:
+        if progress is not None and not given:
             progress(1)
         if residual < tolerance:
             break
+    if progress is not None and given:
+        progress(1)
     return JointBeliefs(u.reshape(unary_u.shape), v.reshape(unary_v.shape), done, residual)
-
-
-def infer_states(
-    pixels: npt.ArrayLike,
-    states: npt.ArrayLike,
-    features: npt.ArrayLike,
-    iterations: int,
-    damping: float = 0.5,
-    tolerance: float = 0.0,
-) -> JointBeliefs:
-    """Infer the beliefs of the states (n_components, rows, columns) of one image.
-
-    The features are plus and minus infinity. An AND with a pixel that is off is off; one with a
-    pixel that is on passes messages through.
-    """
-    unary, given = np.asarray(states, dtype=float), np.asarray(features, dtype=float)
-    ands = list_ands((1, *unary.shape), given.shape)
-    ands = ands.taken(given.ravel()[ands.patch] > 0)
-    drawn, ors = ands.by_pixel()
-    evidence = np.asarray(pixels, dtype=float).ravel()[drawn]
-    to_u, u, done, residual = np.zeros(len(ands.pixel)), unary.ravel(), 0, 0.0
-    while done < iterations:
-        wanted = to_or_inputs(u[ands.activation] - to_u, evidence, ors)
-        residual = float(abs(wanted - to_u).max(initial=0.0))
-        to_u = damping * to_u + (1.0 - damping) * wanted
-        u = unary.ravel() + sums_at(ands.activation, to_u, unary.size)
-        done += 1
-        if residual < tolerance:
-            break
-    return JointBeliefs(u.reshape(unary.shape), given, done, residual)

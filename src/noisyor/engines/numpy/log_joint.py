@@ -23,8 +23,7 @@ def log_joint(prepared: Prepared, evidence: Evidence, states: BinaryArray) -> Fl
     samples = _samples(evidence, states)
     for row in rows_of(prepared, evidence):
         for draw in range(row.index * samples, (row.index + 1) * samples):
-            total, on, seen = _nodes(prepared, row, states[draw])
-            result[draw] = _value(total, on, seen)
+            result[draw] = value_of(prepared, row, states[draw])
     return result
 
 
@@ -76,10 +75,10 @@ def icm(
 
 def _sweep(prepared: Prepared, row: Row, state: BinaryArray, nodes: list[int]) -> bool:
     """Flip each node in turn if ``log p`` rises, in place; return whether any flipped."""
-    best, changed = _value(*_nodes(prepared, row, state)), False
+    best, changed = value_of(prepared, row, state), False
     for k in nodes:
         state[k] ^= 1
-        value = _value(*_nodes(prepared, row, state))
+        value = value_of(prepared, row, state)
         if value > best + _MIN_GAIN:
             best, changed = value, True
         else:
@@ -97,6 +96,11 @@ def _nodes(
     on = np.concatenate([row.visible == 1, state == 1])
     seen = np.concatenate([row.visible != FREE, np.ones(network.n_hidden, dtype=np.bool_)])
     return total, on, seen
+
+
+def value_of(prepared: Prepared, row: Row, state: BinaryArray) -> float:
+    """Return ``log p(h, x)`` of a row with hidden states (n_hidden,)."""
+    return _value(*_nodes(prepared, row, state))
 
 
 def _value(total: FloatArray, on: BoolArray, seen: BoolArray) -> float:
