@@ -146,7 +146,7 @@
     by("list").replaceChildren(...(model.image ? [] : rows).map((one) => make("li", { class: "finding " + one.state },
       make("span", { class: "name" }, one.name),
       states(one, [["present", "yes"], ["absent", "no"], ["unknown", "?"]]),
-      make("button", { type: "button", class: "quiet", on: { click: () => suppose(one) } }, "What if it were otherwise?"))));
+      make("button", { type: "button", class: "quiet", on: { click: () => suppose(one) } }, "What if this finding had another state?"))));
     if (!supposed) by("suppose").hidden = true;
   }
 
@@ -469,14 +469,14 @@
   by("headline").textContent = model.headline;
   by("add-label").textContent = "Add a " + words.finding;
   by("causes-title").textContent = "Likely " + words.causes;
-  by("ask-help").textContent = "The " + words.finding + " whose answer is expected to tell most about the " +
+  by("ask-help").textContent = "The " + words.finding + " with the largest expected information about the " +
     words.causes + ", in bits.";
   by("notice").hidden = !model.notice;
   by("notice").textContent = model.notice || "";
   by("entry").hidden = Boolean(model.image);
   canvas.hidden = by("image-help").hidden = !model.image;
   canvas.setAttribute("aria-label", "Image to paint on, " + (model.image || []).join(" by ") + " pixels");
-  if (model.image) by("nothing").textContent = "Nothing painted yet. What is not painted is unknown, not off.";
+  if (model.image) by("nothing").textContent = "Nothing painted yet. Pixels that are not painted are unknown, not off.";
   window.addEventListener("popstate", fromAddress);
   await fromAddress();
 })();
