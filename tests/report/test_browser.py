@@ -280,8 +280,6 @@ class TestCharts:
         browser.open(pages["factors"])
         browser.point_at(".plot circle.held-out:nth-of-type(2)")
         assert browser.run(self.READ)[0] == "held out: 80 updates: −21.00 nats"
-        browser.point_at(".calibration circle.held-out")
-        assert browser.run(self.READ)[1].startswith("predicted ")
 
 
 @pytest.mark.usefixtures("quiet")

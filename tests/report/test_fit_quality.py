@@ -5,7 +5,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.report.fit_quality import calibrate, explain_rows
+from noisyor.report.fit_quality import explain_rows
 from noisyor.report.residuals import (
     EXTRA,
     MISSED,
@@ -27,28 +27,6 @@ class TestBounds:
         everything = explain_rows(topics.network, topics.observations, 1000)
         np.testing.assert_allclose(everything.elbo[some.number], some.elbo)
         assert everything.elbo.mean() > everything.independent
-
-
-class TestCalibration:
-    def test_the_true_model_is_calibrated_and_a_wrong_one_is_not(self, factors):
-        rows = explain_rows(factors.network, factors.observations, 1000)
-        right = calibrate(factors.network, rows)
-        assert right.n_rows == 200
-        assert sum(bin.entries for bin in right.bins) == right.n_entries
-        assert right.n_entries == pytest.approx(0.2 * 9 * 200, rel=0.15)
-        assert right.gap < 0.05
-        noisy = factors.network.theta.copy()
-        noisy[factors.network.group("noise")] = 1.0
-        wrong = calibrate(factors.network.with_theta(noisy), rows)
-        assert wrong.gap > 0.3
-        for bin in right.bins:
-            assert bin.low <= bin.predicted <= bin.high
-            assert 0 <= bin.least <= bin.observed <= bin.most <= 1
-
-    def test_nothing_left_to_hide(self, factors):
-        X = np.full((3, 9), np.nan)
-        rows = explain_rows(factors.network, Observations.of(X), 10)
-        assert calibrate(factors.network, rows) is None
 
 
 class TestMatrix:

@@ -110,7 +110,6 @@ class TestPage:
         own = (page.summary[name] for name in ("log_p", "elbo", "independent_log_p"))
         for value in (*own, -21.0, -25.0):
             assert f"{value:.2f}".replace("-", "−") in page.html
-        assert f"{100 * page.summary['calibration_gap']:.1f} %" in page.html
         assert page.summary["kind"] == kind
         assert pages[kind, False].summary["elbo"] is None
 
@@ -128,7 +127,6 @@ class TestPage:
         page = page_of(factors, scores=False)
         Checker(page.html)
         assert page.summary["log_p"] is page.summary["mixture"] is None
-        assert page.summary["calibration_gap"] is None
         assert page.summary["ones_reconstructed"] > 0.5
 
     def test_it_is_small(self, pages, kind):

@@ -33,7 +33,7 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
-from noisyor.inference.method import Bounds, Posterior, concatenate, of_distinct, row_blocks
+from noisyor.inference.method import BlockMethod, Posterior
 from noisyor.model.network import Network
 
 ICM_SWEEPS = 20
@@ -41,7 +41,7 @@ ICM_SWEEPS = 20
 
 
 @dataclass(frozen=True)
-class MaxProduct:
+class MaxProduct(BlockMethod):
     """Settings of max-product message passing.
 
     Parameters
@@ -118,32 +118,6 @@ class MaxProduct:
         """Whether results depend on the ids of rows: with a temperature."""
         return self.temperature > 0
 
-    def posterior(
-        self,
-        network: Network,
-        observations: Observations,
-        *,
-        seed: int = 0,
-        clamp: BinaryArray | None = None,
-        engine: EngineLike = "auto",
-        progress: bool | None = False,
-    ) -> Posterior:
-        """Explain every row, in blocks of rows so that memory stays bounded.
-
-        ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. Without noise, rows that repeat are
-        inferred once.
-        """
-        line_bytes = network.n_hidden * self.n_samples * (5 if self.keep_beliefs else 1)
-        line_bytes += 4 * network.n_edges * self.n_samples * self.keep_messages
-        engine = "numpy" if self.keep_messages else engine
-        runner, key = Runner(engine, network), NoiseKey(int(seed))
-
-        def infer(some: Observations) -> Posterior:
-            blocks = row_blocks(some, clamp, line_bytes, progress)
-            return concatenate([self._infer(runner, key, rows, fixed) for rows, fixed in blocks])
-
-        return infer(observations) if self.has_noise else of_distinct(infer, observations, clamp)
-
     def gradient(
         self,
         network: Network,
@@ -162,18 +136,12 @@ class MaxProduct:
         evaluator, prepared = runner.on("log_joint_gradient")
         return evaluator.log_joint_gradient(prepared, evidence, states)
 
-    def bounds(
-        self,
-        network: Network,
-        observations: Observations,
-        *,
-        engine: EngineLike = "auto",
-        progress: bool | None = False,
-    ) -> Bounds:
-        """Return Elbo^MP of every row at the mode, (n_rows,)."""
-        method = self.at_test_time()
-        found = method.posterior(network, observations, engine=engine, progress=progress)
-        return Bounds(found.log_joint, found.log_joint)
+    def _engine(self, engine: EngineLike) -> EngineLike:
+        return "numpy" if self.keep_messages else engine
+
+    def _row_bytes(self, network: Network) -> int:
+        by_hidden = network.n_hidden * (5 if self.keep_beliefs else 1)
+        return self.n_samples * (by_hidden + 4 * network.n_edges * self.keep_messages)
 
     def _infer(
         self, runner: Runner, key: NoiseKey, observations: Observations, clamp: BinaryArray | None

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from noisyor._util.arrays import BinaryArray
 from noisyor._util.validation import COUNT, COUNT_OR_ZERO, NOT_NEGATIVE, check_settings, or_none
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike, Evidence, GradientSum, MeanFieldOptions
+from noisyor.engines.contract import EngineLike, Evidence, GradientSum, MeanFieldOptions, NoiseKey
 from noisyor.engines.registry import Runner
-from noisyor.inference.method import Bounds, Posterior, concatenate, of_distinct, row_blocks
+from noisyor.inference.method import BlockMethod, Posterior
 from noisyor.model.network import Network
 
 _R_SHARE = 0.01
@@ -23,7 +23,7 @@ _CONVERGED = 1e-3
 
 
 @dataclass(frozen=True)
-class MeanField:
+class MeanField(BlockMethod):
     """Settings of mean-field inference; the default is the published schedule.
 
     The posterior of a row is approximated by independent probabilities q, one for each cause. The
@@ -77,39 +77,11 @@ class MeanField:
         """Name of the method in records."""
         return "mean-field"
 
-    @property
-    def has_noise(self) -> bool:
-        """Whether results depend on the ids of rows: never."""
-        return False
-
     def settings(self) -> dict[str, object]:
         """Return everything that determines the results."""
         settings = asdict(self)
         del settings["keep_q"]
         return {"method": self.name, **settings}
-
-    def posterior(
-        self,
-        network: Network,
-        observations: Observations,
-        *,
-        seed: int = 0,
-        clamp: BinaryArray | None = None,
-        engine: EngineLike = "auto",
-        progress: bool | None = False,
-    ) -> Posterior:
-        """Infer q, the mode ``q >= 1/2`` and both bounds of every row, in blocks of rows.
-
-        ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``. The result is the same for any
-        ``seed``. Rows that repeat are inferred once.
-        """
-        runner = Runner(engine, network)
-
-        def infer(some: Observations) -> Posterior:
-            blocks = row_blocks(some, clamp, 9 * network.n_hidden, progress)
-            return concatenate([self._infer(runner, rows, fixed) for rows, fixed in blocks])
-
-        return of_distinct(infer, observations, clamp)
 
     def gradient(
         self,
@@ -125,22 +97,15 @@ class MeanField:
         evidence = Evidence.of(network, observations)
         return solver.mean_field_gradient(prepared, evidence, self._options())
 
-    def bounds(
-        self,
-        network: Network,
-        observations: Observations,
-        *,
-        engine: EngineLike = "auto",
-        progress: bool | None = False,
-    ) -> Bounds:
-        """Return Elbo^VI and ``log p(h, x)`` at ``h = 1 [q >= 1/2]``, (n_rows,) each."""
-        method = replace(self, keep_q=False)
-        found = method.posterior(network, observations, engine=engine, progress=progress)
-        assert found.elbo_vi is not None
-        return Bounds(found.log_joint, found.elbo_vi)
+    def at_test_time(self) -> MeanField:
+        """Return the same settings for evaluation: without q."""
+        return replace(self, keep_q=False)
+
+    def _row_bytes(self, network: Network) -> int:
+        return 9 * network.n_hidden
 
     def _infer(
-        self, runner: Runner, observations: Observations, clamp: BinaryArray | None
+        self, runner: Runner, key: NoiseKey, observations: Observations, clamp: BinaryArray | None
     ) -> Posterior:
         evidence = Evidence.of(runner.network, observations, clamp)
         solver, prepared = runner.on("mean_field")

@@ -6,7 +6,7 @@ in blocks, so that memory stays bounded and progress can be shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike, GradientSum
+from noisyor.engines.contract import EngineLike, GradientSum, NoiseKey
+from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
 from noisyor.model.network import Network
 
@@ -227,21 +228,67 @@ class Posterior:
         )
 
 
-def of_distinct(
-    infer: Callable[[Observations], Posterior],
-    observations: Observations,
-    clamp: BinaryArray | None,
-) -> Posterior:
-    """Infer each distinct row once, and copy the result to the rows that are equal to it.
+class BlockMethod:
+    """The part that methods share: the posterior is inferred in blocks of rows.
 
-    For methods whose result does not depend on row ids. If rows have individual evidence on hidden
-    nodes, every row is inferred.
+    Without noise each distinct row is inferred once, and rows that are equal to it get a copy,
+    unless rows have individual evidence on hidden nodes.
     """
-    distinct, numbers = observations, None
-    if clamp is None or len(clamp) == 1:
-        distinct, numbers = observations.unique_rows()
-    found = infer(distinct)
-    return found if numbers is None or distinct is observations else found.take(numbers)
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether results depend on the ids of rows; not by default."""
+        return False
+
+    def posterior(
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        seed: int = 0,
+        clamp: BinaryArray | None = None,
+        engine: EngineLike = "auto",
+        progress: bool | None = False,
+    ) -> Posterior:
+        """Explain every row; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``."""
+        distinct, numbers = observations, None
+        if not self.has_noise and (clamp is None or len(clamp) == 1):
+            distinct, numbers = observations.unique_rows()
+        runner, key = Runner(self._engine(engine), network), NoiseKey(int(seed))
+        blocks = row_blocks(distinct, clamp, self._row_bytes(network), progress)
+        found = concatenate([self._infer(runner, key, rows, fixed) for rows, fixed in blocks])
+        return found if numbers is None or distinct is observations else found.take(numbers)
+
+    def bounds(
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        engine: EngineLike = "auto",
+        progress: bool | None = False,
+    ) -> Bounds:
+        """Return ``log p(h, x)`` at the best explanation and the method's own bound."""
+        method = self.at_test_time()
+        found = method.posterior(network, observations, engine=engine, progress=progress)
+        return Bounds(found.log_joint, found.log_joint if found.elbo_vi is None else found.elbo_vi)
+
+    def at_test_time(self) -> BlockMethod:
+        """Return the same settings for evaluation: no noise, one explanation per row."""
+        raise NotImplementedError
+
+    def _engine(self, engine: EngineLike) -> EngineLike:
+        """Return the engine to use if ``engine`` is asked for."""
+        return engine
+
+    def _row_bytes(self, network: Network) -> int:
+        """Return the memory that the result of a row takes."""
+        raise NotImplementedError
+
+    def _infer(
+        self, runner: Runner, key: NoiseKey, observations: Observations, clamp: BinaryArray | None
+    ) -> Posterior:
+        """Infer the rows of one block."""
+        raise NotImplementedError
 
 
 def concatenate(parts: Sequence[Posterior]) -> Posterior:

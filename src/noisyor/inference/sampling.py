@@ -3,7 +3,7 @@
 Two ways around enumeration, both exact where the hidden states are few. `explore_configurations`
 collects a set of likely configurations of each row and estimates by annealed importance sampling
 what the set leaves out: bounds on and estimates of ``log p(x)``, and marginals of causes.
-`weighted_states` collects states by Gibbs sampling and weighs them by their exact probability:
+`WeightedStates` collects states by Gibbs sampling and weighs them by their exact probability:
 predictions of visible nodes.
 """
 
@@ -499,17 +499,9 @@ def marginals(
     if method == "auto":
         method = "exact" if few_configurations(network) else "chains"
     if method == "exact":
-        parts = weighted_states(
-            _possible(network, True),
-            observations,
-            clamp_of(network, hidden, observations.n_rows),
-            n_chains=1,
-            n_sweeps=1,
-            enumerate_all=True,
-            seed=check_seed(seed),
-            engine=engine,
-            progress=progress,
-        )
+        check_seed(seed)
+        clamp = clamp_of(network, hidden, observations.n_rows)
+        parts = _enumerated(_possible(network, True), observations, clamp, progress)
         exact = np.concatenate([found.average(found.states) for found in parts])
         return Marginals(exact, np.zeros_like(exact), method)
     found = explore_configurations(
@@ -593,43 +585,13 @@ def content_ids(rows: Observations) -> LongArray:
     return ids.view(np.int64)
 
 
-def weighted_states(
-    network: Network,
-    observations: Observations,
-    clamp: npt.NDArray[np.uint8] | None,
-    *,
-    n_chains: int,
-    n_sweeps: int,
-    enumerate_all: bool,
-    seed: int,
-    engine: EngineLike,
-    progress: bool | None,
-) -> Iterator[WeightedStates]:
-    """Yield the posterior of the rows as weighted states, in blocks of rows.
-
-    Parameters
-    ----------
-    clamp : evidence on hidden nodes, (n_rows or 1, n_hidden) or None.
-    n_chains, n_sweeps : chains of a row, and draws of each that count.
-    enumerate_all : take all configurations, with their exact masses.
-    """
-    if enumerate_all:
-        yield from _enumerated(network, observations, clamp, progress)
-        return
-    sampler = _Sampler(network, n_chains, n_sweeps, seed, engine)
-    lines = n_chains * (_COLLECT + n_sweeps)
-    row_bytes = lines * (network.n_hidden + 8 * network.n_visible)
-    most = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // row_bytes))
-    for rows, fixed in row_blocks(observations, clamp, 1, progress, task="sample", max_rows=most):
-        yield sampler.sample(rows, fixed)
-
-
 def _enumerated(
-    network: Network,
-    observations: Observations,
-    clamp: npt.NDArray[np.uint8] | None,
-    progress: bool | None,
+    network: Network, observations: Observations, clamp: Clamp, progress: bool | None
 ) -> Iterator[WeightedStates]:
+    """Yield all configurations with their exact masses, in blocks of rows.
+
+    ``clamp`` is the evidence on hidden nodes, (n_rows or 1, n_hidden) or None.
+    """
     states = hidden_configurations(network.n_hidden)
     row_bytes = 16 * len(states)
     for rows, fixed in row_blocks(observations, clamp, row_bytes, progress, task="enumerate"):
@@ -643,17 +605,27 @@ def _enumerated(
 
 
 class _Sampler:
-    """Chains of Gibbs sweeps on one network."""
+    """Chains of Gibbs sweeps on one network; ``n_sweeps`` draws of each chain count."""
 
-    def __init__(
-        self, network: Network, n_chains: int, n_sweeps: int, seed: int, engine: EngineLike
-    ) -> None:
-        self.network, self.n_chains, self.n_sweeps = network, n_chains, n_sweeps
+    def __init__(self, network: Network, n_sweeps: int, seed: int, engine: EngineLike) -> None:
+        self.network, self.n_sweeps = network, n_sweeps
         self.seed, self.engine, self.runner = seed, engine, Runner(engine, network)
 
-    def sample(self, rows: Observations, clamp: npt.NDArray[np.uint8] | None) -> WeightedStates:
+    def blocks(
+        self, observations: Observations, clamp: Clamp, progress: bool | None
+    ) -> Iterator[WeightedStates]:
+        """Yield the sampled states with their masses, in blocks of rows."""
+        n_states = _N_CHAINS * (_COLLECT + self.n_sweeps)
+        row_bytes = n_states * (self.network.n_hidden + 8 * self.network.n_visible)
+        most = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // row_bytes))
+        for rows, fixed in row_blocks(
+            observations, clamp, 1, progress, task="sample", max_rows=most
+        ):
+            yield self.sample(rows, fixed)
+
+    def sample(self, rows: Observations, clamp: Clamp) -> WeightedStates:
         """Run the chains of these rows and return their states with masses."""
-        n_rows, n_chains = rows.n_rows, self.n_chains
+        n_rows, n_chains = rows.n_rows, _N_CHAINS
         chain = np.tile(np.arange(n_chains), n_rows)
         row_of = np.repeat(np.arange(n_rows), n_chains)
         ids = combine(rows.row_ids[row_of], chain).astype(np.int64)
@@ -694,11 +666,7 @@ class _Sampler:
         return engine.gibbs_sweep(prepared, evidence, states, NoiseKey(self.seed, step)).states
 
     def _masses(
-        self,
-        rows: Observations,
-        clamp: npt.NDArray[np.uint8] | None,
-        states: BinaryArray,
-        row_of: LongArray,
+        self, rows: Observations, clamp: Clamp, states: BinaryArray, row_of: LongArray
     ) -> FloatArray:
         """Return how the posterior of each row is divided among these states alone."""
         engine, prepared = self.runner.on("log_joint")
@@ -728,7 +696,7 @@ class _Sampler:
         known = np.zeros(len(states), dtype=np.bool_)
         known[number[:n_found]] = True
         outside = ~known[number[n_found:]]
-        n_drawn = self.n_chains * self.n_sweeps
+        n_drawn = _N_CHAINS * self.n_sweeps
         inside_share = 1.0 - np.bincount(drawn_row[outside], minlength=n_rows) / n_drawn
         kept = np.flatnonzero(mass > _NEGLIGIBLE)
         value = np.concatenate(
@@ -835,18 +803,14 @@ def predict_visible(
         rows, numbers = observations.unique_rows()
     rows = Observations.of(rows.with_weights(None), row_ids=content_ids(rows))
     network = _possible(network, exact)
+    seed = check_seed(seed)
+    if exact:
+        blocks = _enumerated(network, rows, clamp, progress)
+    else:
+        sampler = _Sampler(network, -(-int(n_samples) // _N_CHAINS), seed, engine)
+        blocks = sampler.blocks(rows, clamp, progress)
     parts, total, before = [], np.empty(0), None
-    for found in weighted_states(
-        network,
-        rows,
-        clamp,
-        n_chains=_N_CHAINS,
-        n_sweeps=-(-int(n_samples) // _N_CHAINS),
-        enumerate_all=exact,
-        seed=check_seed(seed),
-        engine=engine,
-        progress=progress,
-    ):
+    for found in blocks:
         if found.states is not before:
             before, total = found.states, total_parameter(network, found.states)
         if groups:

@@ -1,4 +1,4 @@
-"""Draw pictures as inline SVG: binary images, gray levels, line and calibration charts.
+"""Draw pictures as inline SVG: binary images, gray levels and line charts.
 
 Colors come from the style sheet of the page through class names, so that pictures follow the page
 into dark mode. Every picture carries a label for screen readers.
@@ -79,27 +79,6 @@ def stamped_image(
             f"{feature}</text></g>"
         )
     return _picture(height, width, label, "".join(parts))
-
-
-def calibration_chart(points: Sequence[tuple[float, float, float, float, str]], label: str) -> str:
-    """Draw observed against predicted frequencies, and the diagonal.
-
-    A point is the prediction, the observation, the ends of its interval, and what it is in words.
-    """
-    plot = _Plot((440, 420), 52, (0.0, 1.0), (0.0, 1.0))
-    ticks = [0, 0.2, 0.4, 0.6, 0.8, 1]
-    parts = plot.axes(ticks, ticks, "predicted probability", "observed frequency")
-    parts.append(
-        f'<path class="reference" d="M{plot.left} {plot.bottom}L{plot.right} {plot.top}"/>'
-    )
-    for predicted, observed, least, most, text in points:
-        x = plot.across(predicted)
-        parts.append(
-            f'<g><title>{escape(text)}</title><path class="interval" '
-            f'd="M{x:.1f} {plot.down(least):.1f}V{plot.down(most):.1f}"/>'
-            f'<circle class="held-out" cx="{x:.1f}" cy="{plot.down(observed):.1f}" r="5"/></g>'
-        )
-    return plot.svg(parts, label)
 
 
 def line_chart(

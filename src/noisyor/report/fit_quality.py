@@ -1,13 +1,12 @@
-"""How well a model fits data: log-probability and references, calibration, training, noise."""
+"""Measure how well a model fits data: log-probability and its references, and training curves."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import BoolArray, FloatArray, LongArray
+from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.baselines import independent_columns
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
@@ -15,22 +14,14 @@ from noisyor.inference.evaluate import Score, explain
 from noisyor.inference.max_product import method_for
 from noisyor.inference.sampling import LogProbability, log_probability
 from noisyor.io.provenance import metrics_of, number_curve, training_curve
-from noisyor.model.forward import visible_probability
 from noisyor.model.network import Network
-from noisyor.report.charts import Curve, calibration_chart, line_chart
+from noisyor.report.charts import Curve, line_chart
 from noisyor.report.inputs import Model, Words, same_data
 from noisyor.search.cover import draw_rows
 
-# A report takes seconds, not minutes: these bound the rows, ones, cells and edges of each part.
-_MAX_ONES = 300_000
-_LOG_P_ROWS = 200
-_CALIBRATION_ROWS, _CALIBRATION_ONES = 500, 30_000
-_CALIBRATION_CELLS, _CALIBRATION_EDGES = 2_000_000, 300_000_000
-
-_HIDDEN_SHARE, _SAMPLES = 0.2, 10
-"""Share of entries that calibration hides, and explanations that predict them."""
-
-_BIN_EDGES = np.array([0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+_MAX_ONES, _LOG_P_ROWS = 300_000, 200
+"""Ones of the rows to explain, and rows whose log-probability is estimated, at most: a report
+takes seconds."""
 
 _METRIC_TITLES = {
     "held_out_log_p": "Held-out log p, at the end of training",
@@ -56,35 +47,6 @@ class ExplainedRows(NamedTuple):
     independent: float
 
 
-class Bin(NamedTuple):
-    """Entries whose predicted probability lies between ``low`` and ``high``.
-
-    ``entries`` their number; ``predicted`` mean prediction; ``observed`` share that is on, with its
-    95 % interval from ``least`` to ``most``.
-    """
-
-    low: float
-    high: float
-    entries: int
-    predicted: float
-    observed: float
-    least: float
-    most: float
-
-
-class Calibration(NamedTuple):
-    """Predictions of hidden entries in bins.
-
-    ``n_rows`` rows and ``n_entries`` hidden entries; ``gap`` mean distance between predicted and
-    observed frequency, weighted by the entries of a bin.
-    """
-
-    bins: list[Bin]
-    n_rows: int
-    n_entries: int
-    gap: float
-
-
 def explain_rows(
     network: Network,
     observations: Observations,
@@ -98,7 +60,7 @@ def explain_rows(
     weights say: a report counts every row once.
     """
     n_rows = round(observations.total_weight)
-    number = _spread(observations, max_rows, _MAX_ONES)
+    number = _spread(observations, max_rows)
     chosen = observations
     if observations.weights is not None:
         chosen = observations.with_weights(None).take(number)
@@ -110,40 +72,10 @@ def explain_rows(
     return ExplainedRows(chosen, number, n_rows, posterior.states, posterior.log_joint, independent)
 
 
-def calibrate(
-    network: Network, rows: ExplainedRows, seed: int = 0, engine: EngineLike = "auto"
-) -> Calibration | None:
-    """Hide a fifth of the entries, infer causes from the others, and predict the hidden ones.
-
-    Predictions are means over ten perturbed explanations of each row. Returns None if no entry can
-    be hidden.
-    """
-    by_cells = _CALIBRATION_CELLS // network.n_visible
-    by_edges = _CALIBRATION_EDGES // (_SAMPLES * max(1, network.n_edges))
-    max_rows = min(_CALIBRATION_ROWS, max(20, min(by_cells, by_edges)))
-    given = rows.observations.take(_spread(rows.observations, max_rows, _CALIBRATION_ONES))
-    draw = np.random.default_rng(seed).random((given.n_rows, given.n_visible))
-    known = ~np.isnan(given.to_dense())
-    hide: BoolArray = (draw < _HIDDEN_SHARE) & known
-    if not hide.any():
-        return None
-    truth = given.to_csr().toarray()[hide].astype(np.bool_)
-    method = replace(method_for(network), temperature=1.0, n_samples=_SAMPLES)
-    partly = Observations.of(given, missing=hide | ~known)
-    posterior = explain(network, partly, method, seed=seed, engine=engine)
-    predicted = np.zeros(int(hide.sum()))
-    for sample in range(_SAMPLES):
-        predicted += visible_probability(network, posterior.sample(sample))[hide]
-    predicted /= _SAMPLES
-    bins = _bins(predicted, truth)
-    gap = sum(b.entries * abs(b.predicted - b.observed) for b in bins) / len(truth)
-    return Calibration(bins, given.n_rows, len(truth), gap)
-
-
-def _spread(observations: Observations, max_rows: int, max_ones: int) -> LongArray:
-    """Return indices of rows spread evenly that together have at most about ``max_ones`` ones."""
+def _spread(observations: Observations, max_rows: int) -> LongArray:
+    """Return indices of rows spread evenly that together have at most about ``_MAX_ONES`` ones."""
     n_rows, weights = observations.n_rows, observations.weights
-    by_ones = n_rows * max_ones // max(1, observations.n_active)
+    by_ones = n_rows * _MAX_ONES // max(1, observations.n_active)
     if weights is not None:
         n_rows = max(n_rows, round(observations.total_weight))
     kept = max(1, min(n_rows, max_rows, by_ones))
@@ -152,27 +84,10 @@ def _spread(observations: Observations, max_rows: int, max_ones: int) -> LongArr
     return np.unique(np.linspace(0, n_rows - 1, kept).round().astype(np.int64))
 
 
-def _bins(predicted: FloatArray, truth: BoolArray) -> list[Bin]:
-    from scipy.stats import binomtest  # half a second to import, which other pages are spared
-
-    last = len(_BIN_EDGES) - 2
-    index = np.clip(np.searchsorted(_BIN_EDGES, predicted, side="right") - 1, 0, last)
-    bins = []
-    for k in np.unique(index).tolist():
-        inside = index == k
-        entries, ones = int(inside.sum()), int(truth[inside].sum())
-        interval = binomtest(ones, entries).proportion_ci(method="wilson")
-        low, high = float(_BIN_EDGES[k]), float(_BIN_EDGES[k + 1])
-        mean = float(predicted[inside].mean())
-        bins.append(Bin(low, high, entries, mean, ones / entries, *interval))
-    return bins
-
-
 def fit_section(
     model: Model,
     words: Words,
     explained: ExplainedRows | None,
-    calibration: Calibration | None,
     with_log_p: bool = True,
 ) -> dict[str, Any]:
     """Return the values of the section on the quality of the fit."""
@@ -192,7 +107,6 @@ def fit_section(
         "main": _main_score(explained, log_p, metrics),
         "curve": _curve(model, words, metrics),
         "numbers": _numbers(model, words),
-        "calibration": None if calibration is None else _calibration(calibration),
     }
 
 
@@ -299,21 +213,3 @@ def _smooth(step: FloatArray, elbo: FloatArray) -> tuple[FloatArray, FloatArray]
         return step, elbo
     weights = np.full(window, 1.0 / window)
     return np.convolve(step, weights, mode="valid"), np.convolve(elbo, weights, mode="valid")
-
-
-def _calibration(calibration: Calibration) -> dict[str, Any]:
-    points = [
-        (
-            b.predicted,
-            b.observed,
-            b.least,
-            b.most,
-            f"predicted {b.predicted:.1%}, observed {b.observed:.1%} of {b.entries:,}",
-        )
-        for b in calibration.bins
-    ]
-    label = (
-        f"Observed against predicted frequency in {len(points)} bins, mean distance "
-        f"{calibration.gap:.1%}; the table beside holds the numbers"
-    )
-    return {"svg": calibration_chart(points, label), **calibration._asdict()}

@@ -19,7 +19,7 @@ from noisyor.explanation.odd import odd_rows
 from noisyor.io.provenance import metrics_of
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.baseline import MIN_ROWS, baseline_section, compare_with_mixture
-from noisyor.report.fit_quality import ExplainedRows, calibrate, explain_rows, fit_section
+from noisyor.report.fit_quality import ExplainedRows, explain_rows, fit_section
 from noisyor.report.inputs import (
     Model,
     Rows,
@@ -88,7 +88,7 @@ def write_report(
     labels : column of the data file with a label of each row, which the model has not seen; the
         page shows which causes go with which label.
     max_rows : largest number of rows to explain, spread evenly over the data.
-    scores : estimate log-probabilities, check calibration, and learn a mixture of Bernoullis as a
+    scores : estimate log-probabilities, list odd rows, and learn a mixture of Bernoullis as a
         baseline. Without these parts the page is written sooner.
     force : replace any file at ``out``.
     engine : as in `explain`.
@@ -162,7 +162,7 @@ def model_page(
     is_image = model.kind == "features" and isinstance(layout, ConvolutionalLayout)
     if labels is not None and is_image:
         raise InvalidSettingError("labels need causes of rows; this model has features of images")
-    explained = calibration = left = links = share = counted = baseline = None
+    explained = left = links = share = counted = baseline = None
     if rows is not None:
         explained = explain_rows(network, rows.observations, max_rows, engine, progress)
         left = residuals(network, explained)
@@ -173,13 +173,12 @@ def model_page(
         else:
             share = Share("reconstruct", left.recall)
         if scores:
-            calibration = calibrate(network, explained, engine=engine)
             baseline = compare_with_mixture(model, rows.observations, engine=engine)
         if labels is not None:
             values = [labels[1][row] for row in explained.number.tolist()]
             counted = count_labels(values, explained.states, labels[0])
     odd = _odd_rows(model, rows, explained, engine) if scores and not is_image else None
-    fit = fit_section(model, words, explained, calibration, scores)
+    fit = fit_section(model, words, explained, scores)
     if is_image and isinstance(layout, ConvolutionalLayout):
         section = feature_section(model, layout, explained, share)
     else:
@@ -198,7 +197,6 @@ def model_page(
         "ones_reconstructed": None if left is None else left.recall,
         "headline": section["headline"],
         "wrong_entries": None if left is None else left.wrong,
-        "calibration_gap": None if calibration is None else calibration.gap,
         "odd": None if odd is None else {row["number"]: row["log_p"] for row in odd},
         "mixture": None
         if baseline is None

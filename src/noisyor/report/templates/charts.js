@@ -52,8 +52,7 @@
     }
     for (const dot of svg.querySelectorAll("circle.held-out")) {
       const x = Number(dot.getAttribute("cx")), y = Number(dot.getAttribute("cy"));
-      const title = dot.parentElement.querySelector(":scope > title");
-      points.push({ x, y, text: title ? title.textContent : "held out: " + value(x, y) });
+      points.push({ x, y, text: "held out: " + value(x, y) });
     }
     return points;
   }
