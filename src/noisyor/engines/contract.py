@@ -18,6 +18,7 @@ The rules, held by ``tests/engines/contract`` for every engine:
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -491,19 +492,6 @@ EngineLike = str | Engine
 """Type of ``engine=``: ``"auto"``, the name of an engine, or an engine."""
 
 FUNCTIONS = frozenset(
-    {
-        "max_product",
-        "icm",
-        "log_joint",
-        "log_joint_gradient",
-        "mean_field",
-        "mean_field_gradient",
-        "gibbs_sweep",
-        "anneal",
-        "temper",
-        "joint_max_product",
-        "cover_memberships",
-        "improve_cover",
-    }
-)
-"""Everything that an engine may support."""
+    name for name, member in vars(Engine).items() if isfunction(member) and name[0] != "_"
+) - {"prepare"}
+"""Names of the functions that an engine may support."""

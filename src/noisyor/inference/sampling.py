@@ -752,10 +752,10 @@ def predict_visible(
     X: Any,
     method: PredictionMethod = "auto",
     *,
-    observed: Literal["left-out", "kept"] = "left-out",
-    one_hot: Sequence[Sequence[int]] = (),
     n_samples: int = 192,
     hidden: Any = None,
+    observed: Literal["left-out", "kept"] = "left-out",
+    one_hot: Sequence[Sequence[int]] = (),
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
@@ -769,12 +769,12 @@ def predict_visible(
     method : ``"exact"`` enumerates all hidden states, ``"samples"`` draws them by Gibbs sampling
         and weighs those that recur by their exact probability; ``"auto"`` enumerates where that is
         cheap.
+    n_samples : draws of every row, in eight chains.
+    hidden, engine, progress : as in `explain`.
     observed : the result for an observed entry. ``"left-out"``: its probability as if it alone were
         unobserved. ``"kept"``: the observed 0 or 1, which takes less time.
     one_hot : groups of columns of which exactly one is on, such as the answers to one question;
         `noisyor.data.columns.find_one_hot` finds them. Only with ``observed="kept"``.
-    n_samples : draws of every row, in eight chains.
-    hidden, engine, progress : as in `explain`.
     seed : key of the samples; those of a row depend on the seed and on what the row holds.
 
     Examples

@@ -21,6 +21,8 @@ from noisyor.engines.numba.arguments import advance, pack, unpack
 from noisyor.engines.numba.cache import inner, njit, small_code
 from noisyor.engines.numba.scalar import combine, uniform_of
 
+Words = npt.NDArray[np.uint64]
+
 _MAX_SWEEPS = 20
 """Most passes over the causes of a row; the first one that changes nothing is the last."""
 
@@ -118,19 +120,19 @@ class Side(NamedTuple):
     n_words: int
     n_line_words: int
     n_state: int
-    ones: npt.NDArray[np.uint64]
-    zeros: npt.NDArray[np.uint64]
-    state: npt.NDArray[np.uint64]
-    kept: npt.NDArray[np.uint64]
-    bits: npt.NDArray[np.uint64]
-    members: npt.NDArray[np.uint64]
-    once: npt.NDArray[np.uint64]
-    twice: npt.NDArray[np.uint64]
-    stale: npt.NDArray[np.uint8]
-    changed: npt.NDArray[np.uint8]
     weights: npt.NDArray[np.float64]
     weighs_lines: bool
     weighs_entries: bool
+    ones: Words
+    zeros: Words
+    state: Words
+    kept: Words
+    bits: Words
+    members: Words
+    once: Words
+    twice: Words
+    stale: npt.NDArray[np.uint8]
+    changed: npt.NDArray[np.uint8]
 
 
 class Search(NamedTuple):
@@ -138,13 +140,13 @@ class Search(NamedTuple):
 
     rows: Side
     columns: Side
-    n_factors: int
-    n_factor_words: int
     options: ImproveOptions
     key: NoiseKey
+    n_factors: int
+    n_factor_words: int
     order: npt.NDArray[np.int64]
-    pattern: npt.NDArray[np.uint64]
-    lines: npt.NDArray[np.uint64]
+    pattern: Words
+    lines: Words
 
 
 def improve_cover(
@@ -164,7 +166,7 @@ def improve_cover(
     n_factors = states.shape[1]
     scratch = (np.zeros(side.n_words, dtype=np.uint64) for side in (rows, columns))
     sizes = n_factors, -(-n_factors // 64)
-    search = pack(Search(rows, columns, *sizes, options, key, np.arange(n_factors), *scratch))
+    search = pack(Search(rows, columns, options, key, *sizes, np.arange(n_factors), *scratch))
     errors, steps = _search(search.address)
     found = (_unpacked(side.bits, side.n_lines, n_factors) for side in (rows, columns))
     return ImprovedCover(next(found), np.ascontiguousarray(next(found).T), errors, steps)
@@ -182,6 +184,9 @@ def _side(
         packed.shape[1],
         parts[1].shape[1],
         len(state),
+        weights,
+        given and lines,
+        given and not lines,
         packed,
         _words(zeros),
         state,
@@ -192,20 +197,17 @@ def _side(
         state[ends[2] :],
         np.ones(len(bits), dtype=np.uint8),
         np.ones(bits.shape[1], dtype=np.uint8),
-        weights,
-        given and lines,
-        given and not lines,
     )
 
 
-def _words(lines: BoolArray) -> npt.NDArray[np.uint64]:
+def _words(lines: BoolArray) -> Words:
     """Lines (n, entries) packed, (n, words); entry 0 is the lowest bit of word 0."""
     padded = np.pad(lines, ((0, 0), (0, -lines.shape[1] % 64)))
     packed = np.packbits(padded, axis=1, bitorder="little")
     return np.ascontiguousarray(packed).view("<u8").astype(np.uint64, copy=False)
 
 
-def _unpacked(words: npt.NDArray[np.uint64], n_lines: int, n_entries: int) -> BinaryArray:
+def _unpacked(words: Words, n_lines: int, n_entries: int) -> BinaryArray:
     """Lines (n_lines, n_entries) of 0 and 1."""
     octets = words.astype("<u8").view(np.uint8).reshape(n_lines, -1)
     return np.unpackbits(octets, axis=1, count=n_entries, bitorder="little")

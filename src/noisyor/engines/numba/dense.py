@@ -280,11 +280,7 @@ def sweep_dense(sweep_address, block_address, begin, end):
 
 
 class Tempering(NamedTuple):
-    """A call. ``first`` (n_rows, n_hidden) probability of each node at the start.
-
-    Results: ``log_weight`` (n_rows, n_chains), and ``on`` (n_rows * n_chains, n_hidden), the
-    probability of each node in the last sweep of each chain.
-    """
+    """A call. ``first`` (n_rows, n_hidden) probability of each node at the start."""
 
     rows: Rows
     key: NoiseKey
@@ -292,8 +288,7 @@ class Tempering(NamedTuple):
     n_chains: int
     n_steps: int
     first: npt.NDArray[np.float64]
-    log_weight: npt.NDArray[np.float64]
-    on: npt.NDArray[np.float64]
+    result: TemperingResult
 
 
 def dense_temper(
@@ -309,7 +304,7 @@ def dense_temper(
     n_rows, n_hidden = first.shape
     result = TemperingResult(np.empty((n_rows, n_chains)), np.empty((n_rows, n_chains, n_hidden)))
     first = np.ascontiguousarray(first, dtype=np.float64)
-    call = pack(Tempering(rows_of(evidence), key, tables, n_chains, n_steps, first, *result))
+    call = pack(Tempering(rows_of(evidence), key, tables, n_chains, n_steps, first, result))
     share(lambda begin, end: launch(anneal_dense, (call, _allocate(tables)), begin, end), n_rows)
     return result
 
@@ -351,9 +346,9 @@ def anneal_dense(call_address, block_address, begin, end):
                 for c in range(0, tables.width, LANES):
                     _draw_eight(tables, work, sums, n_ones, c, heat, 0.0, key)
             draw = row * call.n_chains + chain
-            call.log_weight[draw] = log_weight
+            call.result.log_weight[draw] = log_weight
             for c in range(n_hidden):
-                call.on[draw * n_hidden + c] = work.probability[c]
+                call.result.probability[draw * n_hidden + c] = work.probability[c]
 
 
 @inner()

@@ -12,26 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from noisyor._util.arrays import BinaryArray, FloatArray, IntArray, SingleArray
-from noisyor.engines.contract import (
-    FUNCTIONS,
-    AnnealingOptions,
-    AnnealingResult,
-    CoverResult,
-    Evidence,
-    Factors,
-    GibbsResult,
-    GradientSum,
-    IcmOptions,
-    JointOptions,
-    JointResult,
-    JointUnaries,
-    MaxProductOptions,
-    MaxProductResult,
-    MeanFieldOptions,
-    MeanFieldResult,
-    NoiseKey,
-    TemperingResult,
-)
+from noisyor.engines import contract
+from noisyor.engines.contract import Evidence, NoiseKey
 from noisyor.engines.numba import (
     annealing,
     dense,
@@ -137,7 +119,7 @@ class NumbaEngine:
 
     n_threads: int | None = None
     name: ClassVar[str] = "numba"
-    supports: ClassVar[frozenset[str]] = FUNCTIONS
+    supports: ClassVar[frozenset[str]] = contract.FUNCTIONS
 
     def __post_init__(self) -> None:
         resolve_threads(self.n_threads)
@@ -157,15 +139,15 @@ class NumbaEngine:
         self,
         prepared: Prepared,
         evidence: Evidence,
-        options: MaxProductOptions,
+        options: contract.MaxProductOptions,
         key: NoiseKey,
         *,
         with_beliefs: bool = False,
-    ) -> MaxProductResult:
+    ) -> contract.MaxProductResult:
         """See `noisyor.engines.contract.Engine.max_product`."""
         graph, rows = prepared.graph, rows_of(evidence)
         n_draws, n_hidden = evidence.n_rows * options.n_samples, graph.values.n_hidden
-        result = MaxProductResult(
+        result = contract.MaxProductResult(
             np.empty((n_draws, n_hidden), dtype=np.uint8),
             np.empty((n_draws if with_beliefs else 0, n_hidden), dtype=np.float32),
             np.empty(n_draws, dtype=np.int32),
@@ -186,7 +168,11 @@ class NumbaEngine:
         return result
 
     def icm(
-        self, prepared: Prepared, evidence: Evidence, states: BinaryArray, options: IcmOptions
+        self,
+        prepared: Prepared,
+        evidence: Evidence,
+        states: BinaryArray,
+        options: contract.IcmOptions,
     ) -> BinaryArray:
         """See `noisyor.engines.contract.Engine.icm`."""
         rows, states = rows_of(evidence), np.array(states, dtype=np.uint8, order="C")
@@ -215,7 +201,7 @@ class NumbaEngine:
 
     def log_joint_gradient(
         self, prepared: Prepared, evidence: Evidence, states: BinaryArray
-    ) -> GradientSum:
+    ) -> contract.GradientSum:
         """See `noisyor.engines.contract.Engine.log_joint_gradient`."""
         shared = *prepared.packed, pack(_states(rows_of(evidence), states, np.empty(0)))
 
@@ -225,7 +211,7 @@ class NumbaEngine:
             return [np.array([value]), scratch.values.gradient]
 
         value, gradient = self._sum(block, evidence.n_rows)
-        return GradientSum(float(value[0]), gradient[:-1], evidence.total_weight)
+        return contract.GradientSum(float(value[0]), gradient[:-1], evidence.total_weight)
 
     # ---- mean-field
 
@@ -233,16 +219,16 @@ class NumbaEngine:
         self,
         prepared: Prepared,
         evidence: Evidence,
-        options: MeanFieldOptions,
+        options: contract.MeanFieldOptions,
         *,
         with_q: bool = False,
-    ) -> MeanFieldResult:
+    ) -> contract.MeanFieldResult:
         """See `noisyor.engines.contract.Engine.mean_field`."""
         return mean_field.infer(prepared.mean_field, evidence, options, with_q, self.workers)
 
     def mean_field_gradient(
-        self, prepared: Prepared, evidence: Evidence, options: MeanFieldOptions
-    ) -> GradientSum:
+        self, prepared: Prepared, evidence: Evidence, options: contract.MeanFieldOptions
+    ) -> contract.GradientSum:
         """See `noisyor.engines.contract.Engine.mean_field_gradient`."""
         return mean_field.gradient(prepared.mean_field, evidence, options, self.workers)
 
@@ -250,7 +236,7 @@ class NumbaEngine:
 
     def gibbs_sweep(
         self, prepared: Prepared, evidence: Evidence, states: BinaryArray, key: NoiseKey
-    ) -> GibbsResult:
+    ) -> contract.GibbsResult:
         """See `noisyor.engines.contract.Engine.gibbs_sweep`."""
         if prepared.matrices is not None:
             return dense.dense_sweep(
@@ -273,24 +259,24 @@ class NumbaEngine:
             return [sums.values.successes, sums.values.trials]
 
         successes, trials = self._sum(block, rows.n_rows)
-        return GibbsResult(states, successes[:-1], trials[:-1])
+        return contract.GibbsResult(states, successes[:-1], trials[:-1])
 
     def anneal(
         self,
         prepared: Prepared,
         evidence: Evidence,
         starts: BinaryArray,
-        options: AnnealingOptions,
+        options: contract.AnnealingOptions,
         key: NoiseKey,
         *,
         with_probability: bool = False,
-    ) -> AnnealingResult:
+    ) -> contract.AnnealingResult:
         """See `noisyor.engines.contract.Engine.anneal`."""
         rows, n_rows = rows_of(evidence), evidence.n_rows
         graph, n_hidden = prepared.graph.values, prepared.network.n_hidden
         starts = np.ascontiguousarray(starts, dtype=np.uint8)
         n_starts = len(starts) // max(n_rows, 1)
-        result = AnnealingResult.empty(n_rows, n_hidden, with_probability)
+        result = contract.AnnealingResult.empty(n_rows, n_hidden, with_probability)
         call = pack(
             annealing.Annealing(
                 rows, key, options, prepared.works, starts, n_starts, result, with_probability
@@ -314,7 +300,7 @@ class NumbaEngine:
         n_chains: int,
         n_steps: int,
         key: NoiseKey,
-    ) -> TemperingResult:
+    ) -> contract.TemperingResult:
         """See `noisyor.engines.contract.Engine.temper`."""
         tables = prepared.matrices or dense.matrices_of(prepared.network)
         return dense.dense_temper(tables, evidence, first, n_chains, n_steps, key, self._share)
@@ -323,10 +309,10 @@ class NumbaEngine:
 
     def joint_max_product(
         self,
-        unaries: JointUnaries,
-        options: JointOptions,
+        unaries: contract.JointUnaries,
+        options: contract.JointOptions,
         progress: Callable[[int], object] | None = None,
-    ) -> JointResult:
+    ) -> contract.JointResult:
         """See `noisyor.engines.contract.Engine.joint_max_product`."""
         given = not options.two_stage and bool(np.isinf(unaries.features).all())
         run = joint_max_product.infer if given else joint_max_product.learn
@@ -335,11 +321,11 @@ class NumbaEngine:
     def cover_memberships(
         self,
         weights: SingleArray,
-        factors: Factors,
+        factors: contract.Factors,
         states: BinaryArray,
         counts: IntArray,
         price: FloatArray,
-    ) -> CoverResult:
+    ) -> contract.CoverResult:
         """See `noisyor.engines.contract.Engine.cover_memberships`."""
         flips: list[int] = []
         states = np.array(states, dtype=np.uint8, order="C")
@@ -361,7 +347,7 @@ class NumbaEngine:
             flips.append(launch(flip_memberships, (cover,), begin, end))
 
         self._share(block, len(states))
-        return CoverResult(states, counts, sum(flips))
+        return contract.CoverResult(states, counts, sum(flips))
 
     improve_cover = staticmethod(improve_cover)
 

@@ -99,6 +99,8 @@ class Layout(NamedTuple):
     them, or if they are given those with a pixel on.
     """
 
+    ptr: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int64]
     n_components: int
     height: int
     n_blocks: int
@@ -107,8 +109,6 @@ class Layout(NamedTuple):
     stride: int
     n_states: int
     n_pixels: int
-    ptr: npt.NDArray[np.int64]
-    feature: npt.NDArray[np.int64]
 
 
 class Images(NamedTuple):
@@ -548,6 +548,8 @@ def _arranged(unaries: JointUnaries, drawn: BoolArray | None = None) -> Images:
         drawn = np.ones((n_blocks, feature_height, n_components), dtype=np.bool_)
     by_line = drawn.reshape(-1, n_components)
     layout = Layout(
+        pointers(by_line.sum(axis=1)),
+        np.nonzero(by_line)[1].astype(np.int64),
         n_components,
         feature_height,
         n_blocks,
@@ -556,8 +558,6 @@ def _arranged(unaries: JointUnaries, drawn: BoolArray | None = None) -> Images:
         stride,
         rows * columns * n_components,
         n_pixels,
-        pointers(by_line.sum(axis=1)),
-        np.nonzero(by_line)[1].astype(np.int64),
     )
     return Images(layout, n_images, unary, unary.copy(), pixels)
 
