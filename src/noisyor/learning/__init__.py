@@ -1,7 +1,8 @@
 """Learning: training by gradients, Gibbs sampling, pruning, and recipes that use them.
 
 `train`, `initialize`, `train_stream` and the recipes `learn_factors`, `learn_topics`,
-`learn_features` and `learn_network` are at the root of the package; here is what they are made of.
+`learn_features` and `learn_network` are at the root of the package; this namespace holds their
+parts.
 """
 
 import lazy_loader as lazy

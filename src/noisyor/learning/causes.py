@@ -1,10 +1,11 @@
-"""Causes that make unseen rows likely, from the classes of a mixture and by Gibbs sampling.
+"""Learn causes for a high likelihood of unseen rows, from a mixture and by Gibbs sampling.
 
-Two starts compete. The first has as many classes as causes. Where rows are unions of causes,
-classes are combinations of them, and sampling does not find the parts from there. So the second
-start has three times as many classes, among which the parts are, and drops those that the others
-can do without. Both learn from three quarters of the rows, drawn by the seed; the other rows choose
-the start, and the strength of the smoothing if there are few ones. Then all rows are learned from.
+Two starts are compared. The first has as many classes as causes. If rows are unions of causes,
+these classes are combinations of causes, and sampling does not separate them. So the second start
+has three times as many classes, which include the single causes, and drops the classes that the
+others make redundant. Both learn from three quarters of the rows, drawn by the seed. The other rows
+choose the start and, if the data have few ones, the strength of the smoothing. Then the model
+learns from all rows.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _MAX_ONES = 2**23
 """Above this many ones, causes are learned from a random subset of the rows."""
 
 _VALIDATION_SHARE, _MIN_ROWS, _SCORED_ROWS = 0.25, 40, 300
-"""Share of the rows that choose the start; with fewer rows than the second number, all rows learn
-and choose; rows whose log p is estimated for a choice, at most."""
+"""Share of the rows that choose the start; number of rows below which all rows are used to learn
+and to choose; largest number of rows whose log p is estimated for a choice."""
 
 _ROWS_PER_CAUSE = 500
-"""Rows for each cause from which starts are learned, at most."""
+"""Largest number of rows per cause from which starts are learned."""
 
 _FIRST_ROUNDS = 50
 """Rounds of the first start, for each smoothing that is tried."""
@@ -44,7 +45,7 @@ _FACTOR, _MAX_CANDIDATES = 3, 512
 """Candidates of the second start for each cause, and their largest number."""
 
 _MIXTURE_ROUNDS = 40
-"""Rounds of EM by which classes are learned, at most; Gibbs sampling does the rest."""
+"""Largest number of EM iterations for the classes; Gibbs sampling refines them."""
 
 _CANDIDATE_ROUNDS, _DROP_ROUNDS, _KEPT_SHARE, _RANKED_ROWS = 40, 20, 0.85, 500
 """Rounds with all candidates, rounds after some were dropped, the share that is kept each time, and
@@ -52,7 +53,7 @@ rows by which candidates are ranked."""
 
 _SMOOTHINGS, _ONES_PER_EDGE = (0.5, 4.0, 16.0), 50.0
 """Pseudo-rows of every parameter. With fewer ones per edge than the second number, validation rows
-choose; else the first is taken."""
+choose the smoothing; otherwise the first one is used."""
 
 _LAST_ROUNDS = 100
 """Rounds with all rows."""
@@ -66,7 +67,7 @@ def learn_causes(
     noise: Literal["shared", "per_visible"] = "per_visible",
     n_starts: Literal[1, 2] = 2,
 ) -> Network:
-    """Learn causes that make unseen rows likely.
+    """Learn causes for a high likelihood of unseen rows.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def learn_causes(
 
 
 class _Learner:
-    """Rows to learn from, and rows that choose."""
+    """Training rows, and validation rows that choose between starts."""
 
     def __init__(self, rows: Observations, n_components: int, context: Context) -> None:
         self.rows, self.context = rows, context
@@ -130,7 +131,7 @@ class _Learner:
     def _second_start(
         self, n_components: int, noise: Literal["shared", "per_visible"], smoothing: float, bar: Any
     ) -> Network | None:
-        """Learn more causes than asked for, and drop one after another."""
+        """Learn more causes than requested, and drop them one after another."""
         n_candidates = min(_FACTOR * n_components, _MAX_CANDIDATES, self.training.n_rows)
         if n_components == 1 or n_candidates <= n_components:
             return None
@@ -160,7 +161,7 @@ class _Learner:
             return network if rounds is None else rounds.network
 
     def _classes(self, n_classes: int, noise: Literal["shared", "per_visible"]) -> Network:
-        """Return causes that are the classes of a mixture grown by splitting."""
+        """Return causes from the classes of a mixture whose classes were split repeatedly."""
         mixture = learn_mixture(
             self.training,
             n_classes,
@@ -186,7 +187,7 @@ class _Learner:
         )
 
     def _score(self, network: Network) -> float:
-        """Return the mean log p of the rows that choose."""
+        """Return the mean log p of the validation rows."""
         context = self.context
         return log_probability(network, self.scored, seed=context.seed, engine=context.engine).mean
 
@@ -194,8 +195,8 @@ class _Learner:
 def sample_by_ones(rows: Observations, max_ones: int, seed: int) -> Observations:
     """Return all rows, or a random subset that has about this many ones at most.
 
-    The cost of a round of Gibbs sampling is the number of ones times the number of causes, however
-    many columns there are.
+    The cost of a round of Gibbs sampling is proportional to the number of ones times the number of
+    causes, not to the number of columns.
     """
     if rows.n_active <= max_ones:
         return rows

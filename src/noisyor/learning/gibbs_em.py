@@ -1,10 +1,10 @@
 """Maximum likelihood by sampling: expectation-maximization with a Gibbs sampler.
 
-Perturbed max-product draws only approximately from the posterior, which biases what is learned from
-its samples: an edge that rarely fails ends with a failure probability that is far too small. A
-Gibbs sampler that keeps its state from round to round draws from the posterior itself. Given the
-causes, a round of expectation-maximization has a closed form: the parents that could have switched
-a node on share the success. There is no rate to choose.
+Perturbed max-product draws only approximately from the posterior, which biases the parameters
+learned from its samples: an edge that rarely fails gets a failure probability that is far too
+small. A Gibbs sampler that keeps its state from round to round draws from the posterior itself.
+Given the causes, a round of expectation-maximization has a closed form, in which the active parents
+of a node share the success. There is no learning rate.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
 
 _NOISE_SHARE = 0.01
-"""Share of the pseudo-rows in which a visible node came on by itself."""
+"""Share of the pseudo-rows in which noise switches a visible node on."""
 
 
 _MOST_ROWS = 8
-"""Rows that are the same and share a chain, at most."""
+"""Largest number of identical rows that share a chain."""
 
 
 def learn_by_gibbs(
@@ -48,7 +48,7 @@ def learn_by_gibbs(
     engine: EngineLike = "auto",
     progress: Progress = False,
 ) -> Network:
-    """Estimate the free parameters of a network by Gibbs EM, from a start that is roughly right.
+    """Estimate the free parameters of a network by Gibbs EM, from approximately correct ones.
 
     Each round draws every hidden node of every row once, given all others, and takes one step of
     expectation-maximization. The result is the mean of the second half of the rounds. A row of
@@ -128,7 +128,7 @@ class Chains:
 
 
 class GibbsRounds:
-    """Rounds of expectation-maximization that can be stopped, looked at and continued.
+    """Rounds of expectation-maximization that can be stopped, inspected and continued.
 
     ``network`` is the network after the rounds so far; ``number`` counts them; ``counts`` are
     successes and trials, (2, n_params), None before the first round.
@@ -195,9 +195,9 @@ def _pseudo_success(network: Network, chains: Chains, smooth_to: str) -> FloatAr
 def _chains(rows: Observations) -> Observations:
     """Return one row per chain of the sampler, with its weight.
 
-    Credit uses probabilities, so that one chain may speak for several rows; but draws that count a
-    thousandfold would make the rounds noisy. The first chain of a row has the id of the row, and
-    so the draws that the row alone would have.
+    Expected counts use probabilities, so one chain may stand for several rows; but draws with a
+    weight of a thousand would make the rounds noisy. The first chain of a row has the id of the
+    row, and therefore the same draws as the row by itself.
     """
     distinct, _ = rows.unique_rows()
     if distinct.weights is None:

@@ -1,4 +1,4 @@
-"""Where training starts: the paper's four settings, by name, and noise to break symmetry."""
+"""Starting parameters: the paper's four settings by name, and noise to break symmetry."""
 
 from __future__ import annotations
 

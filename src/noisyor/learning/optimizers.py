@@ -130,9 +130,10 @@ def rate_at(rate: Rate, step: int) -> float:
 
 
 def optimizer_key(optimizer: Optimizer) -> object:
-    """Return what a checkpoint records of an optimizer, to be the same when a run resumes.
+    """Return the identity of an optimizer, which must be the same when a run resumes.
 
-    The settings of `Adam` and of optimizers with a method ``settings``; of others the type alone.
+    For `Adam` and optimizers with a method ``settings`` it contains the settings, for others only
+    the type.
     """
     if isinstance(optimizer, Adam):
         return {
@@ -146,14 +147,14 @@ def optimizer_key(optimizer: Optimizer) -> object:
 
 
 def rate_key(rate: Rate) -> object:
-    """Return what identifies a learning rate: the number, or values of the function."""
+    """Return the identity of a learning rate: the number, or some values of the function."""
     if not callable(rate):
         return float(rate)
     return [rate_at(rate, step) for step in (0, 1, 10, 100, 1000, 10000)]
 
 
 def state_arrays(state: Any) -> list[Any]:
-    """Return the numbers and arrays in the state of an optimizer, none without an axis."""
+    """Return the numbers and arrays in the state of an optimizer, each with at least one axis."""
     if state is None:
         return []
     if isinstance(state, Mapping):
@@ -170,7 +171,7 @@ def state_arrays(state: Any) -> list[Any]:
 
 
 def rebuild_state(template: Any, arrays: Iterator[Any]) -> Any:
-    """Return a state of the form of ``template`` that holds the arrays of `state_arrays`."""
+    """Return a state with the structure of ``template`` and the arrays of `state_arrays`."""
     if template is None:
         return None
     if isinstance(template, Mapping):

@@ -34,8 +34,8 @@ __all__ = ["Phase", "PhasedRun", "train_hybrid", "train_phases"]
 class Phase(NamedTuple):
     """Updates by one method.
 
-    ``suffix`` is what the checkpoint of the phase has after the path that all phases share; default
-    a dot and the name.
+    ``suffix`` is appended to the checkpoint path that all phases share; default a dot and the name
+    of the phase.
 
     Examples
     --------

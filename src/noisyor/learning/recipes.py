@@ -65,10 +65,10 @@ __all__ = [
 ]
 
 DEFAULTS = TrainOptions(steps=1000, batch_size=100, learning_rate=0.01)
-"""Options of `learn_network`, from which the other recipes depart."""
+"""Default options of `learn_network`; other recipes change some of them."""
 
 SEARCH_ENDING = ".search"
-"""What a search found is kept in a file beside the checkpoint, with this ending."""
+"""Ending of the file beside the checkpoint that stores the results of a search."""
 
 _OWN_KEYWORDS = ("init", "method", "options", "held_out", "engine", "noise", "n_restarts")
 """Keywords of recipes beside the training options, for the suggestion in an error message."""
@@ -127,9 +127,9 @@ def _working(
     observations: Observations,
     settings: dict[str, object],
 ) -> Iterator[tuple[Context, TrainOptions]]:
-    """Give the context of a recipe and the training options within it.
+    """Provide the context of a recipe and the training options for it.
 
-    ``settings`` determine the search, with the seed: a checkpoint belongs to them.
+    ``settings`` and the seed determine the search and identify its checkpoint.
     """
     store = None
     if options.checkpoint is not None:
@@ -145,7 +145,8 @@ def _working(
 def _resumable(options: TrainOptions, context: Context) -> TrainOptions:
     """Return training options without the checkpoint if a time limit cut the start short.
 
-    A resumed run finishes the start first, and a training from other parameters is not its own.
+    A resumed run finishes the start first, and then cannot use a checkpoint of training from other
+    parameters.
     """
     if context.job.is_cut_short:
         return replace(options, checkpoint=None, resume=False)
@@ -172,16 +173,16 @@ _SWEEPS = 40
 """Rounds of Gibbs sampling after a search or a first training."""
 
 _REFIT_SWEEPS = 20
-"""Rounds of Gibbs sampling by which the remaining causes take over from those dropped."""
+"""Rounds of Gibbs sampling that adapt the remaining causes after some were dropped."""
 
 _MAX_ENTRIES = 2**23
 """Above this many entries, Gibbs sampling uses a random subset of the rows."""
 
 _MAX_ENTRIES_OF_SIZES = 2**22
-"""The same where sizes are compared."""
+"""Above this many entries, numbers of causes are compared on a random subset of the rows."""
 
 _MAX_CAUSES, _ROWS_PER_CAUSE = 128, 20
-"""Causes that a search for their number starts with, at most: in all, and by training rows."""
+"""Largest number of causes in a search for their number, and training rows per cause."""
 
 _SHARE_OF_SEARCH, _SHARE_OF_SIZES = 0.6, 0.8
 """Share of a time limit after which the search ends, and the comparison of sizes."""
@@ -190,18 +191,18 @@ _ROWS_TO_COMPARE = 1000
 """With fewer rows, hidden nodes are ranked by description length instead of bound."""
 
 _FEW_ROWS = 40
-"""With fewer rows than this, none are set aside to choose the number of causes."""
+"""With fewer rows than this, no validation rows choose the number of causes."""
 
 _TEST_ROWS, _TEST_FACTORS = 300, 32
-"""Rows and factors of the quick start that chooses the objective. It looks for as many factors as
-causes are asked for, if that is more, but at most half as many as there are columns."""
+"""Rows and factors of the quick start that chooses the objective. If more causes are requested, it
+looks for as many factors, but at most half the number of columns."""
 
 _MAX_CODE_LENGTH = 0.6
 """Factors describe a table if they need at most this share of the code length of independent
 columns. Tables sampled from Boolean factors need 0.26 to 0.59, real tables mostly 0.84 to 1.10."""
 
 _UNUSED_PRIOR = 1e-4
-"""Prior probability of a cause that nothing was found for."""
+"""Prior probability of an unused cause."""
 
 
 def learn_factors(
@@ -325,7 +326,7 @@ def _check_number(n_components: object, rows: Observations, init: str) -> None:
 
 
 def _with_unused(network: Network, n_components: int) -> Network:
-    """Append causes that nothing was found for: rare, and without any effect."""
+    """Append unused causes, which are rare and have no effect."""
     more = n_components - network.n_hidden
     shared = len(network.group("noise")) == 1 and network.n_visible > 1
     noise = network.noise_probability
@@ -361,7 +362,7 @@ class _FactorSearch:
     context: Context
 
     def start(self, objective: str) -> _Start:
-        """Return starting parameters for an objective, from the checkpoint if they are there."""
+        """Return starting parameters for an objective, from the checkpoint if it has them."""
         kept = self.context.store.load("chosen")
         if kept is not None:
             return self._restore(kept)
@@ -393,7 +394,7 @@ class _FactorSearch:
         return "mdl" if _code_length_ratio(found) <= _MAX_CODE_LENGTH else "likelihood"
 
     def _start_auto(self, objective: str) -> _Start:
-        """Choose the number of causes from one search, by rows that were set aside."""
+        """Choose the number of causes from one search, by validation rows."""
         context, seed = self.context, self.context.seed
         if self.rows.total_weight < _FEW_ROWS:
             if objective == "likelihood":
@@ -536,7 +537,7 @@ def _code_length_ratio(found: FoundFactors) -> float:
 
 
 def _recounted(found: FoundFactors, rows: Observations, context: Context) -> FoundFactors:
-    """Return factors with their memberships in other rows, for counts."""
+    """Return factors with their memberships in other rows, so that parameters can be counted."""
     numbers, some = sample_rows(rows, _MAX_ENTRIES, context.seed)
     states = cover_rows(some, found.factors, engine=context.engine)
     matrix = Matrix.of(some)
@@ -554,7 +555,7 @@ def _recounted(found: FoundFactors, rows: Observations, context: Context) -> Fou
 # ---- topics
 
 _TOPIC_CANDIDATES = 2
-"""Candidates for each topic that is asked for."""
+"""Number of candidates per requested topic."""
 
 _CANDIDATE_SWEEPS, _TOPIC_SWEEPS = 10, 30
 """Rounds of Gibbs sampling for the candidates, and for the topics that are kept."""
@@ -699,7 +700,7 @@ def _flat(
 
 
 def _sample_topics(observations: Observations, n_components: int, context: Context) -> Network:
-    """Learn topics by Gibbs sampling: twice as many at first, then the best of them."""
+    """Learn twice as many topics by Gibbs sampling, keep the best, and learn these further."""
     _, rows = sample_rows(observations, _MAX_ENTRIES_OF_TOPICS, context.seed)
     possible = min(observations.n_rows, observations.n_visible)
     more = max(n_components, min(_TOPIC_CANDIDATES * n_components, possible))
@@ -739,14 +740,14 @@ def start_by_sampling(
     engine: EngineLike = "auto",
     progress: Progress = None,
 ) -> Network:
-    """Return starting parameters for mean-field: a first training by it, then Gibbs sampling.
+    """Return starting parameters for mean-field, from a first training and Gibbs sampling.
 
     Mean-field alone keeps the hidden nodes that it switched on first. Sampling separates them, and
     training continues from better parameters.
 
     Parameters
     ----------
-    network : any graph; its free parameters are not used.
+    network : any graph; the values of its free parameters are ignored.
     X : training data.
     method : of the first training.
     seed, engine, progress : see `train`.

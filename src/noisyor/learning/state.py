@@ -72,9 +72,9 @@ class TrainOptions:
     steps : number of updates in total; None for as many as ``passes`` take.
     passes : how often to go through all rows, if ``steps`` is None.
     batch_size : rows per update; None for all rows, or for a whole chunk in `train_stream`.
-    block_rows : shuffle blocks of so many consecutive rows instead of single rows, if minibatches
-        are shuffled at all; useful for rows that are read in runs. None shuffles single rows, as
-        in the paper, and on a cluster blocks of 8,192; `train_stream` shuffles within chunks.
+    block_rows : if minibatches are shuffled, shuffle blocks of this many consecutive rows instead
+        of single rows; useful for rows that are read in blocks. None shuffles single rows, as in
+        the paper, and on a cluster blocks of 8,192; `train_stream` shuffles within chunks.
     learning_rate : of Adam; a number, or a function of the number of updates so far.
     final_learning_rate : rate at the last step; the rate falls to it geometrically. None keeps the
         rate constant, as in the paper. Resuming with more steps then changes the rates.
@@ -83,8 +83,8 @@ class TrainOptions:
         ``learning_rate`` is not used. None for ``Adam(learning_rate)``.
     parameterization : what the optimizer moves. ``"theta"``, as in the paper: all parameters move
         by the rate, a large step for parameters of rare columns. ``"log"``: the logarithms, so that
-        at a rate of 0.01 each changes by one per cent, whether a column is on in half of the rows
-        or in one of a thousand. For starts of the right size, see `start_from_counts`.
+        at a rate of 0.01 each parameter changes by 1 %, for frequent and for rare columns. Use it
+        with starting parameters of the right magnitude, see `start_from_counts`.
     smoothing : strength of a Beta prior on the parameters, in pseudo-rows, which prevents
         overfitting on small data; see `smoothing_prior`. 0, as in the paper, for none.
     seed : of the shuffling and of the perturbations.
@@ -159,7 +159,7 @@ class TrainOptions:
         return Adam(self.rate) if self.optimizer is None else self.optimizer
 
     def run_key(self) -> dict[str, object]:
-        """Return all that determines a run, step by step: what a resumed run must share."""
+        """Return all options that determine a run; a resumed run must have the same."""
         final = self.final_learning_rate
         return {
             "batch_size": None if self.batch_size is None else int(self.batch_size),
@@ -202,7 +202,7 @@ def choose_options(
     Parameters
     ----------
     options : taken as they are; None for ``defaults``.
-    changes : new values by name. A name that no option has is refused.
+    changes : new values by name. Unknown names are rejected.
     defaults : of the function that calls this.
     also : further names that the function knows, for the suggestion in the error.
     """
@@ -231,7 +231,7 @@ _CURVE_POINTS = 400
 
 
 class TrainingState(NamedTuple):
-    """All that changes from step to step; a value, never changed in place.
+    """Everything that changes from step to step. The object is immutable.
 
     ``theta`` (n_params,) parameters; ``optimizer`` the state of the optimizer.
 
@@ -271,7 +271,7 @@ class History:
 
     @property
     def n_steps(self) -> int:
-        """Number of updates, those included whose record was forgotten."""
+        """Number of updates, including those whose record was dropped."""
         return self.forgotten + len(self.elbo)
 
     def curve(self) -> dict[str, list[float]]:
@@ -297,7 +297,7 @@ class History:
         )
 
     def recent(self, most: int) -> History:
-        """Return the record of the last updates only, so that endless runs stay small."""
+        """Return the record of the last updates, so that the record of endless runs stays small."""
         surplus = len(self.elbo) - most
         if surplus <= 0:
             return self
@@ -320,7 +320,7 @@ class TrainingResult:
 
 
 class StepInfo(NamedTuple):
-    """What a callback gets after a step.
+    """Argument of a callback after a step.
 
     ``state`` the new state; ``elbo`` the mean bound of the minibatch before the update; ``network``
     with the new parameters; ``earlier_steps`` those of the phases before this one, see
@@ -353,7 +353,7 @@ class Recorder:
         self.running = elbo if self.running is None else 0.98 * self.running + 0.02 * elbo
 
     def show(self, bar: Any, refresh: bool) -> None:
-        """Put the running bound, and the last held-out one, beside a progress bar."""
+        """Show the running bound and the last held-out bound beside a progress bar."""
         if bar.disable or self.running is None:
             return
         shown = {"elbo": f"{self.running:.3f}"}
@@ -362,7 +362,7 @@ class Recorder:
         bar.set_postfix(shown, refresh=refresh)
 
     def history(self, steps: int) -> History:
-        """Return the record of the first steps, without what an interrupted step left."""
+        """Return the record of the first steps, without an interrupted step."""
         known = tuple(each for each in self.evaluations if each.step <= steps)
         return History(np.array(self.elbo[:steps]), np.array(self.seconds[:steps]), known)
 
@@ -410,7 +410,7 @@ _START = 2**20  # bytes that hold the header of any checkpoint
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Everything needed to go on: the step reached, the arrays, and whose they are.
+    """Everything needed to resume: the step, the arrays, and the identity of the run.
 
     ``identity`` is a hash of the data, the graph, the starting parameters and the settings.
     """
@@ -444,7 +444,7 @@ class Checkpoint:
 
 
 def rows_identity(rows: Observations) -> bytes:
-    """Return what identifies rows: entries, weights, and the ids that key their noise."""
+    """Return the identity of rows, from entries, weights and the ids that key their noise."""
     return rows.fingerprint().encode() + rows.row_ids.tobytes()
 
 
@@ -453,8 +453,8 @@ def check_place(path: str | os.PathLike[str] | None) -> None:
 
     Raises
     ------
-    CheckpointError : the folder does not exist, cannot be written to or is full, or there is a file
-        that is no checkpoint.
+    CheckpointError : the folder does not exist, cannot be written to or is full, or the file exists
+    and is not a checkpoint.
     """
     if path is None:
         return

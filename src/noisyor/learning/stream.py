@@ -1,8 +1,8 @@
-"""Training on more rows than memory holds: chunks of rows come one after another, none is kept.
+"""Train on more rows than fit into memory, one chunk of rows after another.
 
 `train_stream` goes through the chunks with the same `step` as `train`; `learn_chunk` goes through
-one chunk, for callers that are handed chunks instead of asking for them. Chunks come from a
-function that returns an iterator, or from files through `noisyor.data.chunks.open_rows`.
+one chunk, for callers that receive chunks from elsewhere. Chunks come from a function that returns
+an iterator, or from files through `noisyor.data.chunks.open_rows`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OF_A_CHUNK = ("batch_size", "learning_rate", "parameterization", "seed", "progr
 
 
 class StreamState(NamedTuple):
-    """Where a stream stands: the state of training, and the rows and chunks seen so far."""
+    """Position in a stream: the state of training, and the numbers of rows and chunks so far."""
 
     training: TrainingState
     n_rows: int
@@ -68,14 +68,14 @@ def learn_chunk(
     engine: EngineLike = "auto",
     **changes: Any,
 ) -> tuple[StreamState, History]:
-    """Go through one chunk once: the new state, and the record of its updates.
+    """Go through one chunk once; return the new state and the record of its updates.
 
     Feeding chunks one after another gives the same bits as one pass of `train_stream` over them.
 
     Parameters
     ----------
     state : from `start_stream`, or from the chunk before.
-    network : the network that the stream started with; its parameters are not looked at again.
+    network : the network that the stream started with; its parameters are ignored.
     X : rows in any form that `Observations.of` takes.
     method, engine : see `train_stream`.
     options, changes : ``batch_size``, ``learning_rate``, ``parameterization`` and ``seed``; the
@@ -111,7 +111,7 @@ def train_stream(
     """Learn the free parameters of a network from chunks of rows, one in memory at a time.
 
     Rows are shuffled within their chunk, and the chunks of a `RowSource` among each other, anew in
-    every pass; those of an iterator come in its order. A minibatch never reaches over the end of a
+    every pass; those of an iterator come in its order. A minibatch never crosses the end of a
     chunk. The same chunks and settings give the same bits, also across a stop and resume.
 
     Parameters
@@ -242,7 +242,8 @@ class _Stream:
     def batches(self, options: TrainOptions, resumed_at: int, bar: Any) -> Iterator[Observations]:
         """Yield minibatches of all passes, without end if a number of steps is given.
 
-        The first ``resumed_at`` are passed over: ``bar`` counts their rows, but not in its speed.
+        The first ``resumed_at`` minibatches are skipped: ``bar`` counts their rows, but not for its
+        speed.
         """
         before = 0  # updates of past chunks
         turns = range(options.passes) if options.steps is None else itertools.count()
@@ -291,7 +292,7 @@ class _Stream:
 
 
 def _numbered(X: Any, n_visible: int, first: int, n_rows: int) -> Callable[[], Observations]:
-    """Return a reader of a chunk whose row ids, the keys of the noise, start at ``first``."""
+    """Return a reader of a chunk; its row ids, which key the noise, start at ``first``."""
     return partial(Observations.of, X, n_visible, row_ids=np.arange(first, first + n_rows))
 
 

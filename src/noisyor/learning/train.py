@@ -45,7 +45,7 @@ from noisyor.learning.state import (
 from noisyor.model.network import THETA_MAX, THETA_MIN, FittedModel, Network, network_of
 
 _MIN_STEPS, _CHECKED_ROWS = 20, 64
-"""Updates from which training is checked, and rows, for causes that are on."""
+"""Smallest number of updates, and number of rows, for the check that some cause is on."""
 
 __all__ = [
     "Batches",
@@ -136,7 +136,7 @@ def default_method(network: Network) -> MaxProduct:
 
 
 Batches = Callable[[int, TrainingState], GradientSum]
-"""The sums over the minibatch with a number, at the parameters of a state."""
+"""Function that returns the sums over minibatch number n at the parameters of a state."""
 
 
 class TrainingRows(Protocol):
@@ -144,7 +144,7 @@ class TrainingRows(Protocol):
 
     @property
     def n_rows(self) -> int:
-        """How many there are."""
+        """Return the number of rows."""
         ...
 
     def total_weight(self) -> float:
@@ -152,7 +152,7 @@ class TrainingRows(Protocol):
         ...
 
     def identity(self) -> bytes:
-        """Return what identifies the rows in a checkpoint."""
+        """Return the identity of the rows for a checkpoint."""
         ...
 
     def batches(self, method: Method, options: TrainOptions) -> Batches:
@@ -260,16 +260,16 @@ class HeldOut(NamedTuple):
 
 
 class Run:
-    """A run of training: its state and its record, and all that is due after an update.
+    """A training run: its state and record, and the work after each update.
 
     Parameters
     ----------
     network, method : see `train`.
     options : with ``steps`` filled in, if the number is known.
-    identified_by : gives what a checkpoint must agree on about the rows.
+    identified_by : returns the identity of the rows, which a checkpoint must share.
     n_rows : training rows, counted by weight; None if unknown.
     held_out : rows to evaluate on, if any.
-    settings : more of what a checkpoint must agree on.
+    settings : further settings that a checkpoint must share.
     """
 
     def __init__(
@@ -347,7 +347,7 @@ class Run:
     def save(self) -> None:
         """Write the checkpoint, if there is a file for it.
 
-        A disk that is full by now costs the checkpoint, with a warning, and never the result.
+        If the disk is full, a warning is shown and training continues without the checkpoint.
         """
         if self.options.checkpoint is not None:
             kept = capture(self.state, self.recorder.history(self.state.step), self.identity)
@@ -359,7 +359,7 @@ class Run:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Write the checkpoint at the end, also on an interrupt: the state is of a whole step."""
+        """Write the checkpoint when the context ends, also on an interrupt."""
         try:
             yield
         finally:
@@ -514,15 +514,15 @@ def step(
 
 
 _EDGE_ROWS, _EDGE_SHARE = 0.1, 0.1
-"""Prior of an edge: pseudo-rows for each one of a leak, and the share in which the edge works."""
+"""Prior of an edge: pseudo-rows per pseudo-row of a leak, and the share in which the edge works."""
 
 
 class BetaPrior(NamedTuple):
     """Beta prior on the probability that an edge or leak switches its node on.
 
-    ``on``, ``off`` (n_params,): pseudo-counts of rows in which it did, and in which it did not, as
-    shares of the training rows. With ``p = 1 - exp(-theta)`` the log-density is, up to a constant,
-    ``on * log(p) + off * log(1 - p)``; its derivative by theta is ``on / expm1(theta) - off``.
+    ``on``, ``off`` (n_params,): pseudo-counts of successes and failures, as shares of the training
+    rows. With ``p = 1 - exp(-theta)`` the log-density is, up to a constant, ``on * log(p) + off *
+    log(1 - p)``; its derivative by theta is ``on / expm1(theta) - off``.
     """
 
     on: FloatArray

@@ -38,7 +38,7 @@ __all__ = [
 _SHARE = 0.1
 _FEW_ROWS = 20
 _MOST_ROWS = 1000
-"""Held-out rows whose log p is estimated, at most; its standard error says what that costs."""
+"""Largest number of held-out rows whose log p is estimated."""
 
 _VALIDATION_SHARE = 0.25
 """Share of the rows that choose the number of components."""
@@ -47,16 +47,16 @@ _MAX_VALIDATION_ROWS = 10_000
 """Above this many validation rows, a random subset of them chooses."""
 
 _STEP, _CLEARLY = 0.75, 4.0
-"""Ratio of two successive sizes that are compared. Below a size that is this many standard errors
-worse than the best, none is tried."""
+"""Ratio of two successive sizes that are compared. Sizes are compared down to one that is this many
+standard errors worse than the best."""
 
 
 class Validation(NamedTuple):
     """Scores of the held-out rows, or of the training rows if no rows were held out.
 
     ``log_p`` of these rows, or of a random thousand of them; ``score`` is the paper's Elbo^MP;
-    ``reference`` is log p under independent columns; ``n_active`` how many causes are on in
-    the explanations of these rows together; ``n_held_out`` rows, 0 if none.
+    ``reference`` is log p under independent columns; ``n_active`` is the number of causes that are
+    on in some explanation; ``n_held_out`` the number of held-out rows, 0 if none.
     """
 
     log_p: LogProbability
@@ -72,8 +72,8 @@ def hold_out(
     """Split rows into rows to learn from and held-out rows, or None.
 
     ``share`` of the rows is held out; None stands for a tenth if there are at least 20 rows, and
-    for none otherwise. A row whose weight is a whole number is that many rows: some may be held
-    out and the others not.
+    for none otherwise. A row with an integer weight counts as that many rows: some of them may be
+    held out and others not.
     """
     or_none(BELOW_ONE).check("held_out", share)
     seed = check_seed(seed)
@@ -96,7 +96,7 @@ def hold_out(
 
 
 def _counted(data: Observations, times: npt.NDArray[Any]) -> Observations:
-    """Return the rows that occur, each with its number of times as weight."""
+    """Return the distinct rows, with their numbers of occurrences as weights."""
     there = times > 0
     return data.with_weights(None).take(there).with_weights(times[there])
 
@@ -186,8 +186,8 @@ def choose_size(
     The hidden nodes are ranked once, by how far the bound of the training rows falls without each.
     Networks of the first nodes of that list are refitted and scored: at first each size is three
     quarters of the one before, until one is clearly worse than the best; then sizes between the
-    chosen one and the next smaller one, by bisection. When the time of the job is over, the sizes
-    scored so far decide.
+    chosen one and the next smaller one, by bisection. When the time limit is reached, the choice is
+    among the sizes scored so far.
 
     Parameters
     ----------
@@ -246,16 +246,16 @@ def choose_size(
 # the data if the rows lose more than it takes to write its edges down (minimum description length).
 
 _METHOD = MaxProduct(icm=5)
-"""Messages alone cannot choose between two hidden nodes that are alike."""
+"""ICM, because messages alone do not choose between two similar hidden nodes."""
 
 _MAX_ENTRIES = 2**17
 """Above this many entries, hidden nodes are compared on a random subset of the rows."""
 
 _DOUBTFUL = 8
-"""Number of hidden nodes looked at closely in each round, besides those in excess."""
+"""Number of hidden nodes that are evaluated exactly in each round, besides those in excess."""
 
 _EDGE = 0.1
-"""Parameter from which an edge has to be written down."""
+"""Parameter above which an edge counts in the description length."""
 
 _CLEAR = float(np.log(2.0))
 """Parameter of an edge that works more often than not."""
@@ -352,7 +352,7 @@ def _pruned(
 
 
 def drop_hidden(network: Network, nodes: npt.ArrayLike) -> Network:
-    """Return a bipartite network without some hidden nodes; noise does what they did."""
+    """Return a bipartite network without some hidden nodes; noise absorbs their effect."""
     dropped = np.asarray(nodes, dtype=np.int64).tolist()
     return _without(network, dropped, dropped)
 
@@ -364,8 +364,8 @@ def _bound(network: Network, rows: Observations, engine: EngineLike) -> float:
 def _to_drop(network: Network, loss: FloatArray, length: FloatArray, excess: int) -> list[int]:
     """Return the nodes to drop in one round: those without support, or the least supported.
 
-    Of nodes with a column in common only one goes at a time, for the other may rely on it. One
-    node always stays.
+    Of nodes with a common column only one is dropped per round, because the others may then become
+    necessary. One node always stays.
     """
     clear = network.theta_of("failure") > _CLEAR
     order = np.argsort(loss - length, kind="stable")

@@ -51,16 +51,16 @@ __all__ = [
 _SMALLEST_RATE, _LARGEST_RATE = 1e-4, 0.4
 
 _TIE = 1e-8
-"""Cost of a bit in wrong entries: all bits of a cover together cost less than one."""
+"""Cost of a bit, in wrong entries. All bits of a cover together cost less than one wrong entry."""
 
 PRIOR_ROWS = 2.0
-"""Weight of the overall failure rate beside an edge's own count, in rows."""
+"""Weight of the overall failure rate when an edge's own count is shrunk towards it, in rows."""
 
 
 class Matrix(NamedTuple):
     """The data: ``ones`` and ``observed``, both bool (n_rows, n_columns), and weights of the rows.
 
-    ``weight`` (n_rows,) says how many rows each one stands for; None if each stands for one.
+    ``weight`` (n_rows,) is the number of rows that each row stands for; None if all weights are 1.
 
     >>> import noisyor as nor
     >>> Matrix.of(nor.Observations.of(np.array([[1.0, np.nan]]))).observed
@@ -84,7 +84,7 @@ class Matrix(NamedTuple):
         return float(self.weight @ entries.sum(1))
 
     def n_in_columns(self, entries: npt.NDArray[np.bool_]) -> FloatArray:
-        """Count them by column, (n_columns,)."""
+        """Count the entries that are True in each column, by weight, (n_columns,)."""
         if self.weight is None:
             return np.asarray(entries.sum(0, dtype=np.float64))
         return np.asarray(self.weight @ entries)
@@ -103,7 +103,7 @@ class ErrorRates(NamedTuple):
 
 
 class Objective(Protocol):
-    """What a cover is scored by: its fit to the data, and the bits it needs for that."""
+    """The score of a cover: its fit to the data minus the cost of its bits."""
 
     def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
         """Return how well entries covered by ``counts`` factors fit the data; larger is better."""
@@ -119,7 +119,7 @@ class Objective(Protocol):
 
 
 class DescriptionLength:
-    """Nats to write the data down; a factor has to save more than it costs."""
+    """Description length in nats; a factor has to save more than it costs."""
 
     def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
         """Return the log-probability of the observed entries."""
@@ -151,7 +151,7 @@ class DescriptionLength:
 
 
 class WrongEntries:
-    """Number of wrong entries; bits are free, but of two equal covers that with fewer is better."""
+    """Number of wrong entries; of covers with equal errors, the one with fewer ones is better."""
 
     def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
         """Return minus the number of wrong entries."""
@@ -261,7 +261,7 @@ class Cover:
         return self.objective.fit(matrix, self.counts, self.rates) - float(lengths)
 
     def leave_one_out_gain(self, matrix: Matrix) -> FloatArray:
-        """Return what the score would lose without each factor, (n_components,)."""
+        """Return how much the score falls without each factor, (n_components,)."""
         alone = np.where(
             self.counts == 1, self.objective.weights(matrix, self.rates), np.float32(0)
         )
@@ -291,13 +291,14 @@ class Cover:
 _ROUNDS = 30
 
 _WORK = 2**20
-"""Words of rows and columns times replacements of one call of `reduce_errors`."""
+"""Work of one call of `reduce_errors`: 64-bit words of rows and columns, times replacements."""
 
 _MIN_STEPS, _MAX_STEPS = 200, 8000
-"""Replacements of one call; half of them in a row without a gain end it."""
+"""Smallest and largest number of replacements of one call. The call ends early if half of them in a
+row bring no gain."""
 
 _SIMILAR = 0.5
-"""Overlap of rows or columns from which two factors may be one."""
+"""Overlap of rows or columns above which two factors may be merged."""
 
 
 def refine(
@@ -344,7 +345,7 @@ def prune(
 ) -> Cover:
     """Drop factors until at most ``max_components`` are left, all of them supported by the data.
 
-    The one without which the score loses least goes first.
+    The factor without which the score falls least is dropped first.
 
     >>> matrix = Matrix(np.array([[1, 1, 0]] * 9 + [[0, 0, 0]] * 9) > 0, np.ones((18, 3)) > 0)
     >>> twice = Cover.of(matrix, states=[[1, 1]] * 9 + [[0, 0]] * 9, factors=[[1, 1, 0]] * 2)
@@ -380,7 +381,7 @@ def combine(
 
 
 def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover:
-    """Make one factor of two that share most of their rows or columns, where the score rises."""
+    """Merge pairs of factors that share most of their rows or columns, if the score rises."""
     while True:
         score, better = cover.score(matrix), None
         for first, second in _similar_pairs(matrix, cover):
@@ -403,7 +404,7 @@ def merge(matrix: Matrix, cover: Cover, *, engine: EngineLike = "auto") -> Cover
 def reduce_errors(
     matrix: Matrix, cover: Cover, max_components: int, key: NoiseKey, *, engine: EngineLike = "auto"
 ) -> Cover:
-    """Replace factors, some at a time, while that lowers the number of wrong entries.
+    """Replace factors, a few at a time, as long as the number of wrong entries falls.
 
     The result has no more wrong entries than ``cover``, and at most ``max_components`` factors;
     ``cover`` must not have more. ``key`` is the key of the random draws.
@@ -468,16 +469,16 @@ def _dissimilar(factors: BinaryArray, order: npt.NDArray[np.intp], count: int) -
 
 
 _MAX_ENTRIES = 2**18
-"""Entries of the rows that are looked at together."""
+"""Entries of the rows that are processed together."""
 
 
 def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -> BinaryArray:
     """Find memberships with which given factors reconstruct rows with few wrong entries.
 
-    The factor that lowers the errors of a row most is added until none does; then single
-    memberships are flipped while that lowers the errors. So no row has more errors than without any
-    factor, and no single flip lowers its errors. Ties are decided for fewer memberships.
-    Unobserved entries do not count.
+    The factor that lowers the errors of a row most is added until no factor lowers them; then
+    single memberships are flipped as long as the errors fall. So no row has more errors than
+    without any factor, and no single flip lowers its errors. Of equally good choices, the one with
+    fewer memberships is taken. Unobserved entries do not count.
 
     Parameters
     ----------
@@ -526,7 +527,7 @@ def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -
 
 
 def _greedy_states(weights: SingleArray, factors: BinaryArray) -> BinaryArray:
-    """Return memberships (n_rows, n_components): add the best factor while one gains."""
+    """Return memberships (n_rows, n_components), found by adding the best factor repeatedly."""
     plain = factors.astype(np.float32)
     states = np.zeros((len(weights), len(factors)), dtype=np.uint8)
     rows, left = np.arange(len(weights)), weights.copy()
@@ -591,7 +592,8 @@ def draw_rows(
     Parameters
     ----------
     weights : (n_rows,), positive.
-    count : of draws; if whole weights sum to it, a row is drawn exactly as often as it weighs.
+    count : number of draws. If the weights are integers whose sum is ``count``, each row is drawn
+        exactly as often as its weight.
     generator : of the draws.
     """
     order = generator.permutation(len(weights))

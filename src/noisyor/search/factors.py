@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 _PATIENCE = {"mdl": 2, "hamming": 6}
-"""Restarts in a row that added nothing, after which the search ends, by objective."""
+"""Number of restarts in a row without an improvement after which the search ends, by objective."""
 
 _FIRST_GUESS = 16
 """Number of factors that a search for their number begins with."""
@@ -117,12 +117,13 @@ def search_factors(
         entries for the given number of factors: false negatives and false positives count the
         same, and a factor is dropped only if that costs nothing. It cannot choose the number of
         factors: more of them have fewer errors.
-    seed : of the noise and of the sample of rows, for data with more than some million entries.
+    seed : seed of the noise, and of the sample of rows if the data have more than some million
+        entries.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
     time_limit : seconds after which the best factors so far are returned.
-    store : keeps the best factors after each restart. A search that finds something there
-        continues from it and returns what it would have returned without the stop.
+    store : keeps the best factors after each restart. A search that finds stored factors continues
+        from them and returns the same result as an undisturbed search.
 
     Examples
     --------
@@ -138,7 +139,7 @@ def search_factors(
 
 
 class SearchSettings(NamedTuple):
-    """What is searched for, see `search_factors`."""
+    """Settings of a search, see `search_factors`."""
 
     n_components: int | Literal["auto"]
     n_restarts: int = 12
@@ -189,7 +190,7 @@ def search_rows(
 def _repetitions(
     searched: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return all rows that repeat a searched row, and which one each repeats.
+    """Return all rows that repeat a searched row, and the searched row of each.
 
     ``searched`` are distinct rows, ``numbers`` those of all rows, as from
     `Observations.unique_rows`.
@@ -216,7 +217,7 @@ def _checked_patience(settings: SearchSettings) -> int:
 
 
 class _Found(NamedTuple):
-    """The best cover after some restarts, and the best score that each kind of start had alone."""
+    """The best cover after some restarts, and the best score of each kind of start by itself."""
 
     best: Cover
     alone: dict[Start, float]
@@ -288,7 +289,7 @@ class _Search:
         found: _Found | None,
         bar: Any,
     ) -> Iterator[_Found]:
-        """Yield the best cover after each restart, ``first`` being that after the first one."""
+        """Yield the best cover after each restart; ``first`` is the one after the first restart."""
         for number in numbers:
             if found is None:
                 if first is None:
@@ -346,7 +347,7 @@ STARTS = (
     Start(0.1, 1.5),
 )
 _TRIED_FIRST = 3
-"""Kinds of starts tried before the one that did best gets every second turn."""
+"""Number of kinds of starts that are tried before the best kind gets every second restart."""
 
 _ITERATIONS, _DAMPING = 200, 0.6
 
@@ -357,20 +358,20 @@ _MAX_PRODUCTS = 2**26
 """Rows x factors x columns of a joint run; its memory is eight bytes for each."""
 
 _REPAIRS = 4
-"""Searches for factors of what a cover leaves over, at most, after each restart."""
+"""Largest number of searches for factors of uncovered entries after each restart."""
 
 _FEWEST_ROWS = 100
 """Joint runs need at least this many rows; with fewer, a linear factorization is used."""
 
 ENOUGH_ROWS = 1000
-"""Rows that cost so little that repetitions are kept: each of them tries noise of its own."""
+"""Up to this many rows, repeated rows are kept, because each repetition has its own noise."""
 
 _EXTRA = 8
-"""Further factors of a start with more than asked for: of a handful, half again is not many."""
+"""Factors added to a start that has more factors than requested, besides their proportion."""
 
 
 class Starts:
-    """The searched rows, also as a dense matrix, and covers of them to begin with."""
+    """The searched rows, also as a dense matrix, and starting covers of them."""
 
     def __init__(
         self,
@@ -388,7 +389,7 @@ class Starts:
         self.draft = self.cover(
             np.zeros((len(self.rows), 0)), np.zeros((0, self.matrix.ones.shape[1]))
         )
-        """What there is if the time is over before the first restart is."""
+        """The result if the time limit ends before the first restart."""
 
     def cover(self, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
         """Build a cover of the searched rows."""
@@ -477,8 +478,8 @@ class Starts:
     def _rows_of_start(self, number: int, n_rows: int) -> npt.NDArray[np.int64]:
         """Return the rows for a start: all, or its own sample if there are too many.
 
-        Joint max-product has no weights. So rows are drawn in proportion to their weights, with
-        replacement, about as many as there are.
+        Joint max-product has no weights. So about as many rows as there are are drawn with
+        replacement, in proportion to their weights.
         """
         generator, weight = np.random.default_rng((self.context.seed, number)), self.matrix.weight
         everything = len(self.rows)
@@ -533,7 +534,8 @@ class ErrorStarts(Starts):
         return STARTS[0]
 
     def start(self, start: Start, number: int, max_components: int) -> Cover:
-        """Return the cover of columns or of a linear factorization, in turn, factors replaced."""
+        """Return a start from columns or a linear factorization, in turn, improved by
+        replacements."""
         with one_blas_thread():
             make = self._column_start if number % 2 else self._linear_start
             cover = make(max_components, number)
@@ -567,7 +569,7 @@ class ErrorStarts(Starts):
         return self.cover(factors.T, states.T) if is_wide else self.cover(states, factors)
 
     def repair(self, cover: Cover, number: int, max_components: int) -> Cover:
-        """Replace factors of a combined cover; the first start has nothing to combine with."""
+        """Replace factors of a combined cover; the first start is not combined."""
         return self._reduced(cover, 2 * number + 1, max_components) if number else cover
 
     def _reduced(self, cover: Cover, step: int, max_components: int) -> Cover:

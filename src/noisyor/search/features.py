@@ -1,10 +1,10 @@
 """Search for the features that binary images are made of: many restarts, the best of each kept.
 
 Joint max-product over features and placements (`pmp_deconvolve`) draws the images almost without
-error, but one run in a few has split a feature, drawn it twice at different places of its window,
-or missed one. So every run is refined by single flips of placements and pixels, pruned by
-description length, and combined with the best cover so far, as in `factors`; the description length
-is that of `cover`, with the pixels of a feature shared by all its placements.
+error, but some runs split a feature, find it twice at different positions of its window, or miss
+one. So every run is refined by single flips of placements and pixels, pruned by description length,
+and combined with the best cover so far, as in `factors`; the description length is that of `cover`,
+with the pixels of a feature shared by all its placements.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ _MAX_PIXELS = 2**23
 """Above this many pixels, a random subset of the images is searched."""
 
 _MAX_PLACEMENTS = 2**21
-"""The same for placements, over all images and features: every flip of one is tried many times."""
+"""Above this many placements, over all images and features, a random subset of the images is
+searched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +133,8 @@ def search_features(
     border : let features hang over the border of the image, see `state_shape`.
     n_restarts : runs of joint max-product at most.
     patience : stop after this number of restarts in a row without an improvement.
-    seed : of the noise, and of the sample of images that is searched if there are many millions of
-        pixels or positions.
+    seed : seed of the noise, and of the sample of images if there are many millions of pixels or
+        positions.
     engine : as in `explain`.
     progress, time_limit, store : as in `search_factors`.
 
@@ -194,7 +195,7 @@ def search_features(
 def _searched(
     observations: Observations, n_placements: int, seed: int
 ) -> tuple[npt.NDArray[np.int64], Observations]:
-    """Return indices of the images to search, and those images, of ``n_placements`` each.
+    """Return indices of the images to search, and the images; each has ``n_placements``.
 
     Images rarely repeat, so the search uses no weights: an image of weight w is used w times.
     """
@@ -321,18 +322,20 @@ class _Search:
 _ROUNDS = 30
 
 _FEW, _GLANCE = 8, 2
-"""Of more patches than the first number, so many rounds tell which is missed least."""
+"""With more patches than the first number, covers without one patch are compared after this many
+rounds of refinement."""
 
 OFF_FAILURE = 0.999
-"""Failure probability of a pixel that a patch does not have: training may still grow it."""
+"""Failure probability of a pixel that is not in a patch: below 1, so that training can change
+it."""
 
 
 class ImageProblem(NamedTuple):
     """What all covers of the same images share.
 
     ``matrix`` the pixels, (n_images, n_pixels); ``image``, ``window`` (height, width); ``border``
-    whether patches may hang over the border. Placements are always numbered as if they might; those
-    that are not allowed are never on.
+    whether patches may hang over the border. Placements that hang over the border are always
+    numbered, but are never on if they are not allowed.
     """
 
     matrix: Matrix
@@ -428,7 +431,7 @@ class PatchCover:
         return np.asarray((states.sum(0) + 1.0) / (len(states) + 2.0))
 
     def as_cover(self) -> Cover:
-        """Return a cover whose rows are the positions, so that patches cost by all their pixels."""
+        """Return a cover whose rows are the positions, so that a patch costs by all its pixels."""
         by_patch = (len(self.patches), -1) if len(self.patches) else (0, 1)
         states = self.placements[:, :, *self.problem.inside].swapaxes(0, 1).reshape(by_patch)
         return Cover(states.T, self.patches.reshape(by_patch), self.counts, self.rates)
@@ -536,7 +539,7 @@ def prune_patches(cover: PatchCover, max_components: int) -> PatchCover:
 
 
 def anchor_top_left(cover: PatchCover) -> PatchCover:
-    """Move every patch to the top left of its window, and its placements along with it."""
+    """Move every patch to the top left of its window, and shift its placements accordingly."""
     problem = cover.problem
     if not problem.border:  # elsewhere in its window, a patch reaches other places
         return cover

@@ -43,16 +43,17 @@ __all__ = [
 ]
 
 _OFF_ROWS, _OFF_SHARE = 0.05, 0.1
-"""Prior of an edge that a factor does not have: pseudo-rows, and the share in which it works."""
+"""Prior of an edge that is not in a factor: pseudo-rows, and the share of them in which it
+works."""
 
 _UNUSED_PRIOR = 1e-4
 """Prior probability of a hidden node that nothing was found for."""
 
 EXACT = 2e-3
-"""Error rates below which there is nothing to learn from errors."""
+"""Error rate below which parameters are not trained, because errors are too rare to learn from."""
 
 _ALIKE = 100.0
-"""Equivalent sample size of the pooled rate from which edges are taken to fail equally often."""
+"""Equivalent sample size of the pooled rate above which edges are assumed to fail equally often."""
 
 
 def start_from_factors(network: Network, found: FoundFactors) -> Network:
@@ -116,9 +117,9 @@ def _filled(found: FloatArray, size: int, rest: float, what: str) -> FloatArray:
 
 
 def is_determined_by_counts(found: FoundFactors) -> bool:
-    """Return whether errors are rare, or edges fail equally often up to chance.
+    """Return whether errors are rare, or failure rates of edges do not differ significantly.
 
-    Then training has nothing to add to counts.
+    In both cases training does not improve the parameters estimated by counting.
     """
     if max(found.rates) < EXACT:
         return True
@@ -131,8 +132,9 @@ def failures_from_counts(found: FoundFactors) -> FloatArray:
     """Return the failure probability of each edge, (n_components, n_visible).
 
     An edge of a factor is estimated from the rows that it alone explains, shrunk towards the rate
-    of all edges, the more the less these differ. Any other edge is estimated from the rows of the
-    factor in which the column is 0; without such rows it gets a high failure probability below 1.
+    of all edges; the less the rates differ, the stronger the shrinkage. Any other edge is estimated
+    from the rows of the factor in which the column is 0; without such rows it gets a high failure
+    probability below 1.
     """
     zeros, total = edge_counts(found)
     edges, pooled = found.factors == 1, found.rates.false_negative
@@ -146,7 +148,7 @@ def failures_from_counts(found: FoundFactors) -> FloatArray:
 
 
 def _noise_from_counts(found: FoundFactors) -> FloatArray:
-    """Return how often each column is 1 though nothing covers it, (n_visible,)."""
+    """Return the share of ones among the uncovered entries of each column, (n_visible,)."""
     uncovered = (found.states.astype(np.float32) @ found.factors.astype(np.float32)) == 0
     ones = found.matrix.n_in_columns(uncovered & found.matrix.ones)
     total = found.matrix.n_in_columns(uncovered & found.matrix.observed)
@@ -158,7 +160,7 @@ def _noise_from_counts(found: FoundFactors) -> FloatArray:
 
 
 def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
-    """Count rows in which an edge alone decides: those with a 0, and all."""
+    """Count the rows that only one edge covers: those with a 0, and all of them."""
     covered = found.states.astype(np.float32) @ found.factors.astype(np.float32)
     alone = (covered == 1) & found.matrix.observed
     states = found.matrix.weighted(found.states).T
@@ -169,8 +171,8 @@ def edge_counts(found: FoundFactors) -> tuple[FloatArray, FloatArray]:
 def equivalent_sample_size(counts: FloatArray, total: FloatArray, pooled: float) -> float:
     """Return the equivalent sample size of the pooled rate (empirical Bayes).
 
-    The weight, out of a few, under which the counts are most probable when the rates have a beta
-    distribution with this mean.
+    It is the candidate value under which the counts are most probable, if the rates have a beta
+    distribution with mean ``pooled``.
 
     Parameters
     ----------
@@ -189,7 +191,7 @@ _MAX_ENTRIES = 2**26
 """Documents times words; above this many, a random subset of the documents is factorized."""
 
 _ROUNDS = 100
-"""Of the linear factorization. What it leaves open is for the rounds that follow."""
+"""Iterations of the linear factorization. It need not converge, because Gibbs rounds follow."""
 
 _NOISE_SHARE = 0.5
 """Share of the occurrences of a word that no topic explains at the start."""
@@ -204,9 +206,8 @@ _RAREST, _SUREST = 1e-4, 0.95
 def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
     """Return a bipartite network of topics from a non-negative factorization.
 
-    Documents are weighted as in information retrieval (rare words count more, documents count
-    alike) and factorized without negative numbers. Each
-    document has shares of its topics; edges, priors and noise are counts weighted by these shares.
+    Documents are weighted by tf-idf, scaled to equal length, and factorized by NMF. Each document
+    has shares of its topics; edges, priors and noise are counts weighted by these shares.
 
     Parameters
     ----------
@@ -251,7 +252,7 @@ def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
 
 
 def _in_one_layer(edge: FloatArray, prior: FloatArray, noise: FloatArray) -> Network:
-    """Return topics with edges to all words, with probabilities that can still change.
+    """Return a one-layer network of topics with edges to all words, with clipped probabilities.
 
     ``edge`` (n_topics, n_words), ``prior`` (n_topics,), ``noise`` (n_words,): probabilities.
     """
@@ -344,7 +345,8 @@ def choose_topics(network: Network, X: Any, n_components: int) -> Network:
 
 
 def _greedily(value: list[float], words: list[list[int]], n: int) -> list[int]:
-    """Return the indices of the topics to keep, ascending; of equals the first."""
+    """Return the indices of the topics to keep, ascending; the first of equally good ones is
+    kept."""
     kept: list[int] = []
     taken: set[int] = set()
     for _ in range(n):
@@ -361,13 +363,13 @@ def _greedily(value: list[float], words: list[list[int]], n: int) -> list[int]:
 _MIXTURE_ROUNDS = 5
 _EM_ROUNDS = 20
 _LARGEST_SHARE = 0.3
-"""Share of the rows in which a hidden node may be on at first: common children must be more."""
+"""Largest share of the rows in which a hidden node may be on in the first guess."""
 
 _LARGEST_FAILURE = 0.999
-"""Failure probability of an edge without evidence: training may still grow it."""
+"""Failure probability of an edge without evidence: below 1, so that training can change it."""
 
 _CERTAIN = 1e-4
-"""Probabilities keep this distance from 0 and 1, so that a few rows do not settle anything."""
+"""Smallest distance of probabilities from 0 and 1, so that few rows do not fix a parameter."""
 
 
 def start_from_counts(
@@ -375,8 +377,8 @@ def start_from_counts(
 ) -> Network:
     """Return the network with noise, priors and failure probabilities from counts.
 
-    The same arguments always give the same parameters. Fixed entries keep their value; tied
-    ones are counted together.
+    The same arguments always give the same parameters. Fixed parameters keep their value; tied
+    parameters are counted together.
 
     Parameters
     ----------
@@ -445,7 +447,8 @@ def _hidden_rows(
 def two_class_mixture(lists: list[LongArray], own: Any, weights: FloatArray) -> LongArray:
     """Return the rows in which a common parent of these children is probably on.
 
-    A mixture of two classes, the parent on or off, with independent children in each.
+    The rows are modeled by a mixture of two classes, parent on and parent off, with independent
+    children in each.
 
     Parameters
     ----------
@@ -478,7 +481,7 @@ def two_class_mixture(lists: list[LongArray], own: Any, weights: FloatArray) -> 
 
 
 def _first_guess(row: LongArray, counted: Any, weight: FloatArray, n_rows: float) -> FloatArray:
-    """Return 1.0 for rows with at least two of the children, or more where two are common."""
+    """Return 1.0 for rows with at least two of the children, or with more if two are common."""
     number = np.bincount(row[counted], minlength=len(weight))
     least = 2
     while weight[number >= least].sum() > _LARGEST_SHARE * n_rows:
@@ -490,11 +493,11 @@ def _first_guess(row: LongArray, counted: Any, weight: FloatArray, n_rows: float
 
 
 class _Events(NamedTuple):
-    """What could have switched on each node in each row in which it is on.
+    """Possible reasons why each node is on, for every row in which it is on.
 
-    ``event`` and ``param`` (n_entries,): a parameter that was at work in the event, a leak or an
-    edge from a parent that is on; ``exposed`` (n_params,): rows in which a parameter was at work,
-    whether or not its node came on; ``weight`` (n_events,) of the row of each event.
+    ``event`` and ``param`` (n_entries,): an active parameter of the event, which is a leak or an
+    edge from a parent that is on; ``exposed`` (n_params,): number of rows in which a parameter was
+    active, whether its node is on or off; ``weight`` (n_events,): weight of the row of each event.
     """
 
     event: LongArray
