@@ -114,7 +114,7 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
     "five dimensions": (
         array("data.npy", np.zeros((1, 1, 1, 1, 2))),
         ["fit", "data.npy"],
-        ("shape (1, 1, 1, 1, 2)",),
+        ("(1, 1, 1, 1, 2)",),
     ),
     # ---- no table at all
     "an empty file": (csv(""), FIT, ("data.csv is empty",)),

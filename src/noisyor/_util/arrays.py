@@ -129,52 +129,30 @@ def row_blocks(ptr: LongArray) -> Iterator[tuple[int, int]]:
 _FAULTS = (ValueError, TypeError, IndexError, OverflowError, AttributeError)
 
 
-def compressed_matrix(
-    kind: str, parts: tuple[AnyArray, AnyArray, AnyArray], shape: tuple[int, ...], where: object
-) -> Any:
-    """Return a ``csr_array`` or ``csc_array`` whose arrays have been checked completely.
-
-    Parameters
-    ----------
-    kind : "csr" or "csc".
-    parts : data (n_entries,), indices (n_entries,) and indptr (rows or columns + 1,).
-    shape : rows and columns.
-    where : names the matrix in errors.
-    """
-    from scipy import sparse
-
-    builder = sparse.csr_array if kind == "csr" else sparse.csc_array
-    try:
-        matrix = builder(parts, shape=shape)
-        matrix.check_format(full_check=True)
-        if (matrix.indptr[1:] < matrix.indptr[:-1]).any():  # SciPy skips this if the last is 0
-            raise ValueError("index pointers must not decrease")
-    except _FAULTS as error:
-        raise InvalidDataError(f"{where}: damaged or incomplete ({error})") from error
-    return matrix
-
-
 def csr_of(X: Any) -> Any:
     """Return a SciPy sparse matrix of any layout as ``csr_array`` without repeated entries.
 
     The caller's matrix is left unchanged; arrays are shared where nothing had to be changed.
     """
-    if X.format not in ("csr", "csc"):
-        try:
-            # SciPy follows wrong indices into memory that does not belong to the matrix.
-            if X.format == "bsr":
-                X.check_format(full_check=True)
-            elif X.format == "coo" and any(
-                ((axis < 0) | (axis >= size)).any()
-                for axis, size in zip(X.coords, X.shape, strict=True)
-            ):
+    from scipy import sparse
+
+    try:
+        # SciPy follows wrong indices into memory that does not belong to the matrix.
+        if X.format == "bsr":
+            X.check_format(full_check=True)
+        for axis, size in zip(getattr(X, "coords", ()), X.shape, strict=False):
+            if ((axis < 0) | (axis >= size)).any():
                 raise ValueError("an index is outside the matrix")
-            X = X.tocsr()
-        except _FAULTS as error:
-            raise InvalidDataError(f"the sparse matrix is not well formed: {error}") from error
-    # A new object: flags of the caller's matrix may be stale.
-    parts = (X.data, X.indices, X.indptr)
-    csr = compressed_matrix(X.format, parts, X.shape, "the sparse matrix").tocsr()
+        X = X if X.format in ("csr", "csc") else X.tocsr()
+        # A new object: flags of the caller's matrix may be stale.
+        builder = sparse.csr_array if X.format == "csr" else sparse.csc_array
+        matrix = builder((X.data, X.indices, X.indptr), shape=X.shape)
+        matrix.check_format(full_check=True)
+        if (np.diff(matrix.indptr) < 0).any():  # SciPy skips this if the last is 0
+            raise ValueError("index pointers must not decrease")
+        csr = matrix.tocsr()
+    except _FAULTS as error:
+        raise InvalidDataError(f"the sparse matrix is damaged or incomplete ({error})") from error
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()

@@ -388,9 +388,6 @@ def _run(
 
         table = read_table(plan.data, ReadOptions.from_json(plan.reading))
         rows = table.observations
-        if progress:
-            for note in table.notes:
-                click.echo(printable(f"note: {note}"), err=True)
         if is_watched:
             click.echo(
                 f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True

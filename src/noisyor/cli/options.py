@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisyor._util.validation import OPTIONS
-from noisyor.cli.run import printable
 from noisyor.errors import InvalidSettingError
 from noisyor.tables.options import FORMATS, ReadOptions
 
@@ -335,8 +334,6 @@ def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
     from noisyor.tables.table import read_table
 
     table = read_table(data, options_like(saved.metadata, data, reading), saved.network)
-    for note in table.notes:
-        click.echo(printable(f"note: {note}"), err=True)
     if table.ignored:
         click.echo(
             f"note: {table.ignored:,} columns or items of {data} are not in the model", err=True

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from noisyor._util.arrays import AnyArray, LongArray, Rows, compressed_matrix
+from noisyor._util.arrays import AnyArray, LongArray, Rows, csr_of
 from noisyor._util.files import reading
 from noisyor.data.observations import Observations, check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
@@ -244,16 +244,20 @@ class _MappedRows(RowSource):
         return _observations(ones, where, self.column_names, missing)
 
     def _csr(self, rows: Rows, begin: int, size: int, where: str) -> Any:
+        from scipy import sparse
+
         ptr = _read_part(rows.ptr, slice(begin, begin + size + 1))
         if not 0 <= int(ptr[0]) <= int(ptr[-1]) <= len(rows.columns):
             raise InvalidDataError(
                 f"{where}: damaged or incomplete (entries {ptr[0]} to {ptr[-1]} of "
                 f"{len(rows.columns):,})"
             )
-        part = slice(int(ptr[0]), int(ptr[-1]))
-        columns = _read_part(rows.columns, part)
+        columns = _read_part(rows.columns, slice(int(ptr[0]), int(ptr[-1])))
         parts = (np.ones(len(columns), np.uint8), columns, ptr - ptr[0])
-        return compressed_matrix("csr", parts, (size, self.n_visible), where)
+        try:
+            return csr_of(sparse.csr_array(parts, shape=(size, self.n_visible)))
+        except ValueError as error:
+            raise InvalidDataError(f"{where}: damaged or incomplete ({error})") from error
 
     def _rows(self, prefix: str, n_rows: int) -> Rows:
         """Return the mapped arrays of the ones or unobserved entries; no entry is checked yet."""

@@ -128,7 +128,7 @@ class Observations:
             reader = reader._replace(names=checked_names(column_names, reader.n_visible))
         if missing is not None:
             reader = reader.with_missing(mask_of(missing, reader))
-        rows = cls._read(reader, row_ids)
+        rows = cls.from_reader(reader, row_ids)
         return rows if weights is None else rows.with_weights(weights)
 
     @classmethod
@@ -158,7 +158,7 @@ class Observations:
             if mask.n_rows != ones.n_rows:
                 raise InvalidDataError(f"missing has {mask.n_rows} rows, expected {ones.n_rows}")
             reader = reader.with_missing(mask)
-        return cls._read(reader, row_ids)
+        return cls.from_reader(reader, row_ids)
 
     @classmethod
     def from_evidence(
@@ -180,6 +180,15 @@ class Observations:
         unknown = np.setdiff1d(np.arange(n_visible), known)
         missing = np.array([0, len(unknown)]), unknown
         return cls(n_visible, *ones, *missing, row_ids=np.zeros(1, dtype=np.int64))
+
+    @classmethod
+    def from_reader(
+        cls, reader: BlockReader, row_ids: npt.ArrayLike | None = None, hint: Hint | None = None
+    ) -> Observations:
+        """Read data in any form; ``hint`` says what to do about bad values, see `read`."""
+        ones, missing = read(reader, hint or _hint_for_arrays)
+        ids = np.arange(reader.n_rows) if row_ids is None else np.asarray(row_ids)
+        return cls(reader.n_visible, *ones, *missing, ids, reader.names, reader.shape)
 
     @classmethod
     def concatenate(
@@ -394,12 +403,6 @@ class Observations:
 
     # ---- private
 
-    @classmethod
-    def _read(cls, reader: BlockReader, row_ids: npt.ArrayLike | None) -> Observations:
-        ones, missing = read(reader)
-        ids = np.arange(reader.n_rows) if row_ids is None else np.asarray(row_ids)
-        return cls(reader.n_visible, *ones, *missing, ids, reader.names, reader.shape)
-
     def _reader(self) -> BlockReader:
         reader = reader_for_rows(self._ones, self.n_visible).with_missing(self._missing)
         return reader._replace(names=self.column_names, shape=self.shape)
@@ -509,8 +512,6 @@ class BlockReader(NamedTuple):
     """(n_rows + 1,) number of entries to read before each row."""
     block: Callable[[int, int], tuple[LongArray, AnyArray]]
     """Ascending keys (`Rows.keys`) and values of the entries of a range of rows; others are 0."""
-    masks: tuple[Rows, ...] = ()
-    """Entries that are unobserved whatever their value."""
     names: tuple[str, ...] | None = None
     shape: tuple[int, ...] = ()
 
@@ -520,8 +521,21 @@ class BlockReader(NamedTuple):
         return len(self.work) - 1
 
     def with_missing(self, mask: Rows) -> BlockReader:
-        """Return the same data with more entries unobserved."""
-        return self._replace(masks=(*self.masks, mask))
+        """Return the same data with more entries unobserved, whatever their value."""
+
+        def block(start: int, stop: int) -> tuple[LongArray, AnyArray]:
+            keys, values = self.block(start, stop)
+            hidden = mask.keys(start, stop, self.n_visible)
+            seen = np.isin(keys, hidden, assume_unique=True, invert=True)
+            keys = np.concatenate([keys[seen], hidden])
+            values = np.r_[values[seen].astype(np.float64), np.full(len(hidden), np.nan)]
+            order = np.argsort(keys, kind="stable")
+            return keys[order], values[order]
+
+        return self._replace(work=self.work + mask.ptr, block=block)
+
+
+Hint = Callable[[float, Sequence[str]], str]
 
 
 def _hint_for_arrays(value: float, columns: Sequence[str]) -> str:
@@ -531,41 +545,24 @@ def _hint_for_arrays(value: float, columns: Sequence[str]) -> str:
     return "X > 0 turns counts into 0 and 1"
 
 
-def read(
-    reader: BlockReader,
-    first_row: int = 0,
-    hint: Callable[[float, Sequence[str]], str] = _hint_for_arrays,
-) -> tuple[Rows, Rows]:
+def read(reader: BlockReader, hint: Hint = _hint_for_arrays) -> tuple[Rows, Rows]:
     """Return the ones and the unobserved entries; any other value but 0 is an error.
 
-    Parameters
-    ----------
-    reader : of the data.
-    first_row : index of the first row in errors, where the data are a part of more.
-    hint : what to do, from the first value that is neither 0 nor 1 and the names of all columns
-        with such values (none if columns have no names).
+    ``hint`` says what to do, from the first value that is neither 0 nor 1 and the names of all
+    columns with such values (none if columns have no names).
     """
     n_visible, ones, missing = reader.n_visible, [], []
     n_bad, message, first_bad = 0, "", 0.0
     bad_columns: dict[int, None] = {}
-    work = reader.work + sum((mask.ptr for mask in reader.masks), np.zeros(1, np.int64))
-    for start, stop in row_blocks(work):
+    for start, stop in row_blocks(reader.work):
         keys, values = reader.block(start, stop)
-        hidden = keys[np.isnan(values)] if values.dtype.kind == "f" else keys[:0]
-        for mask in reader.masks:
-            more = mask.keys(start, stop, n_visible)
-            more = more[np.isin(more, hidden, assume_unique=True, invert=True)]
-            hidden = np.sort(np.concatenate([hidden, more]), kind="stable")
-        if hidden.size:
-            seen = np.isin(keys, hidden, assume_unique=True, invert=True)
-            keys, values = keys[seen], values[seen]
-        one = values == 1
-        bad = ~one & (values != 0)
+        one, hidden = values == 1, values != values
+        bad = ~one & (values != 0) & ~hidden
         if bad.any() and not n_bad:
             row, column = divmod(int(keys[bad.argmax()]), n_visible)
             where = str(column) if reader.names is None else f"{reader.names[column]!r} ({column})"
             message = (
-                f"row {first_row + start + row}, column {where}: expected 0, 1 or missing (NaN), "
+                f"row {start + row}, column {where}: expected 0, 1 or missing (NaN), "
                 f"got {values[bad.argmax()]:.12g}"
             )
             first_bad = float(values[bad.argmax()])
@@ -573,7 +570,7 @@ def read(
             n_bad += int(bad.sum())
             bad_columns.update(dict.fromkeys((keys[bad] % n_visible).tolist()))
         ones.append(Rows.from_keys(keys[one], stop - start, n_visible))
-        missing.append(Rows.from_keys(hidden, stop - start, n_visible))
+        missing.append(Rows.from_keys(keys[hidden], stop - start, n_visible))
     if n_bad:
         many = f"{n_bad} bad value{'s' * (n_bad > 1)} in all"
         if len(bad_columns) > 1:

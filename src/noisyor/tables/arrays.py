@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from noisyor._util.arrays import AnyArray
 from noisyor._util.files import reading
-from noisyor._util.progress import progress_bar
 from noisyor.data.chunks import open_parquet, other_columns, reading_parquet, sparse_block
+from noisyor.data.observations import Observations, reader_for
 from noisyor.errors import InvalidDataError, MissingExtraError
-from noisyor.tables.cells import Cells, columns_hint, role_hint
+from noisyor.tables.cells import Cells, columns_hint, number_hint, role_hint
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.table import (
-    RowBuilder,
-    Table,
-    distinct_names,
-    find_roles,
-    weight_of,
-    weighted_table,
-)
+from noisyor.tables.table import Table, distinct_names, find_roles, weight_of, weighted_table
 
-_BLOCK_BYTES = 32 * 2**20
-_BATCH_CELLS = 4_000_000
 _SPARSE_ARRAYS = {"indices", "indptr", "format", "shape", "data"}  # of SciPy's save_npz
 _COLUMN_NAMES = ("columns", "column_names", "feature_names", "vocabulary", "words", "wordlist")
 _ROW_NAMES = ("names", "row_names", "index", "ids")
@@ -46,8 +38,6 @@ def read_npy(path: Path, options: ReadOptions, columns: Sequence[str] | None = N
 
 def read_npz(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
     """Read one of the arrays or a sparse matrix, with names if other arrays hold them."""
-    from scipy import sparse
-
     # NumPy does not close a damaged file that it opened itself.
     with (
         reading(path, Exception),
@@ -76,7 +66,7 @@ def read_npz(path: Path, options: ReadOptions, columns: Sequence[str] | None = N
 
 def read_matlab(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
     """Read a numeric or sparse matrix, with names if there are cells of strings."""
-    from scipy import io, sparse
+    from scipy import io
 
     fault = "not a MATLAB file of version 5 to 7, or damaged; save it with -v7"
     with reading(path, Exception, fault=fault):
@@ -129,35 +119,38 @@ def array_table(
     """Build a table from a matrix (n, columns), dense or sparse, or images (n, height, width).
 
     Images may have a second axis of length 1. ``labels`` are arrays of the same file, some of
-    which may name the columns and rows. Dense arrays are read in blocks.
+    which may name the columns and rows.
     """
     if array.dtype.kind not in "biuf":
         raise InvalidDataError(f"{where}: expected numbers, got values of type {array.dtype}")
-    shape = array.shape
-    if len(shape) not in (2, 3) and not (len(shape) == 4 and shape[1] == 1):
-        raise InvalidDataError(
-            f"{where}: expected a matrix (rows, columns) or images (n, height, width), "
-            f"got shape {shape}"
-        )
-    if 0 in shape:
-        raise InvalidDataError(f"{where} holds no rows (its shape is {shape})")
-    images = len(shape) > 2
-    if options.transpose and not images:
+    if 0 in array.shape:
+        raise InvalidDataError(f"{where} holds no rows (its shape is {array.shape})")
+    is_matrix = array.ndim == 2
+    if is_matrix and options.transpose:
         array = array.T
-    width = math.prod(array.shape[1:])
-    names, notes = None, ()  # type: list[str] | None, tuple[str, ...]
-    found = None if images else _labels_of(labels, _COLUMN_NAMES, width)
-    if found is not None:
-        names, notes = distinct_names(found, where)
-    builder = RowBuilder(where, names, Cells(options.above, options.truth))
-    if hasattr(array, "tocsr"):
-        builder.add(array if array.format in ("csr", "csc") else array.tocsr())
-    else:
-        step = max(1, _BLOCK_BYTES // (width * array.dtype.itemsize))
-        for begin in range(0, len(array), step):
-            builder.add(array[begin : begin + step])
-    rows = builder.finish(shape[-2:] if images else ())
-    return Table(rows, _labels_of(labels, _ROW_NAMES, rows.n_rows), notes=notes)
+    names = _labels_of(labels, _COLUMN_NAMES, array.shape[1]) if is_matrix else None
+    rows = _read_numbers(array, where, options, None if names is None else distinct_names(names))
+    return Table(rows, _labels_of(labels, _ROW_NAMES, rows.n_rows))
+
+
+def _read_numbers(
+    numbers: Any, where: object, options: ReadOptions, names: Sequence[str] | None
+) -> Observations:
+    """Return the rows of an array or sparse matrix with the user's words for 0 and 1."""
+    if options.above is not None or options.truth is not None:
+        cells = Cells(options.above, options.truth)
+        if not sparse.issparse(numbers):
+            numbers = cells.recode(numbers)
+        elif options.above is not None and options.above < 0:
+            raise InvalidDataError(f"{where}: with a threshold below 0 a sparse matrix is all 1")
+        else:
+            numbers = numbers.copy()
+            numbers.data = cells.recode(numbers.data)
+    try:
+        reader = reader_for(numbers)._replace(names=names if names is None else tuple(names))
+        return Observations.from_reader(reader, hint=number_hint)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"{where}, {error}") from error
 
 
 def _labels_of(
@@ -184,7 +177,7 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
     """
     with open_parquet(path) as file, reading_parquet(path):
         schema = file.schema_arrow
-        names, notes = distinct_names(schema.names, path)
+        names = distinct_names(schema.names)
         if not names:
             raise InvalidDataError(f"{path} has no columns")
         roles = find_roles(options, names, len(names), path, columns)
@@ -195,26 +188,17 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
             raise InvalidDataError(
                 f"{path}: column {first!r} has type {kind}, expected bool, integer or float; {hint}"
             )
-        builder = RowBuilder(path, [names[k] for k in roles.kept], Cells(truth=options.truth))
-        row_names: list[str] = []
-        weights: list[float] = []
-        wanted = sorted({*roles.kept, *(k for k in (roles.id, roles.weights) if k is not None)})
-        # Names that repeat cannot be asked for, so all columns are read.
-        asked = None if notes or len(wanted) == len(names) else [names[k] for k in wanted]
-        position = {k: k for k in wanted} if asked is None else {k: i for i, k in enumerate(wanted)}
-        kept = [position[k] for k in roles.kept]
-        size = max(1000, _BATCH_CELLS // len(wanted))
-        n_rows = file.metadata.num_rows
-        with progress_bar(n_rows, f"read {path.name}", "rows", None, delay=2.0) as bar:
-            for batch in file.iter_batches(batch_size=size, columns=asked):
-                builder.add(sparse_block(batch, kept, options.above))
-                if roles.id is not None:
-                    row_names += map(str, batch.column(position[roles.id]).to_pylist())
-                if roles.weights is not None:
-                    for value in batch.column(position[roles.weights]).to_pylist():
-                        weights.append(weight_of(value, f"{path}, row {len(weights)}"))
-                bar.update(batch.num_rows)
-        return weighted_table(path, builder.finish(), row_names, weights, notes)
+        content = file.read()
+        matrix = sparse_block(content, roles.kept, options.above)
+    rows = _read_numbers(matrix, path, replace(options, above=None), [names[k] for k in roles.kept])
+    row_names: list[str] = []
+    weights: list[float] = []
+    if roles.id is not None:
+        row_names = [str(value) for value in content.column(roles.id).to_pylist()]
+    if roles.weights is not None:
+        values = content.column(roles.weights).to_pylist()
+        weights = [weight_of(value, f"{path}, row {row}") for row, value in enumerate(values)]
+    return weighted_table(path, rows, row_names, weights)
 
 
 # ---- images
@@ -233,7 +217,7 @@ def read_images(path: Path, options: ReadOptions, columns: Sequence[str] | None 
     if not files:
         raise InvalidDataError(f"{path} holds no .png file")
     threshold = 0.5 if options.above is None else options.above
-    builder, shape = RowBuilder(path), None
+    pictures: list[AnyArray] = []
     for file in files:
         fault = reading(file, Exception, fault="not a PNG image, or damaged")
         with fault, Image.open(file, formats=["PNG"]) as image:
@@ -241,13 +225,9 @@ def read_images(path: Path, options: ReadOptions, columns: Sequence[str] | None 
             deep = image.mode.startswith("I")
             gray = np.asarray(image if deep else image.convert("L"), dtype=np.float64)
             levels = gray / (65535.0 if deep else 255.0)
-        shape = levels.shape if shape is None else shape
-        if levels.shape != shape:
-            raise InvalidDataError(
-                f"{file}: {levels.shape[0]} x {levels.shape[1]} pixels, those before have "
-                f"{shape[0]} x {shape[1]}"
-            )
-        on = (levels <= threshold) if options.invert else (levels > threshold)
-        builder.add_codes(on.reshape(1, -1).astype(np.uint8))
+        pictures.append((levels <= threshold) if options.invert else (levels > threshold))
+        if levels.shape != pictures[0].shape:
+            size, before = (" x ".join(map(str, a.shape)) for a in (levels, pictures[0]))
+            raise InvalidDataError(f"{file}: {size} pixels, those before have {before}")
     names = tuple(file.relative_to(path).as_posix() for file in files)
-    return Table(builder.finish(shape or ()), names)
+    return Table(Observations.of(np.stack(pictures)), names)

@@ -123,9 +123,9 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     top, width = first[1], len(first[1])
     cells = Cells(options.above, options.truth)
     has_header = _is_header(top, cells, options) if options.header is None else options.header
-    names, notes = None, ()  # type: list[str] | None, tuple[str, ...]
+    names = None
     if has_header:
-        names, notes = distinct_names(_header_names(top), path)
+        names = distinct_names(_header_names(top))
         head = list(itertools.islice(rows, _HEAD_ROWS))
         if _holds_texts(names, [row for _, row in head], cells, options, columns):
             return rows_of_texts(read_texts(path, options), path, options, columns)
@@ -161,7 +161,7 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     builder.add_codes(np.frombuffer(block, dtype=np.uint8).reshape(-1, len(kept)))
     if not builder.n_rows:
         raise InvalidDataError(f"{path} holds no rows, only the names of columns")
-    return weighted_table(path, builder.finish(), row_names, weights, notes)
+    return weighted_table(path, builder.finish(), row_names, weights)
 
 
 def read_texts(path: Path, options: ReadOptions) -> Texts:

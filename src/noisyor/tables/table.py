@@ -19,10 +19,10 @@ import numpy as np
 from noisyor._util.arrays import BinaryArray, Rows
 from noisyor._util.files import open_binary
 from noisyor.data.columns import align, require, suggest
-from noisyor.data.observations import Observations, read, reader_for
+from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.network import Network
-from noisyor.tables.cells import MISSING, Cells, number_hint
+from noisyor.tables.cells import MISSING
 from noisyor.tables.options import FORMATS, ReadOptions, format_of
 
 
@@ -37,7 +37,6 @@ class Table:
     format : a key of ``FORMATS``; `read_table` fills it in.
     documents : whether the columns are words of texts.
     ignored : columns, or occurrences of items, that the model does not have.
-    notes : what a user should know about how the file was read, a sentence each.
 
     Examples
     --------
@@ -54,7 +53,6 @@ class Table:
     format: str = ""
     documents: bool = False
     ignored: int = 0
-    notes: tuple[str, ...] = ()
 
 
 # ---- lines of text files
@@ -207,30 +205,14 @@ def as_index(text: str | None, width: int) -> int | None:
     return index % width if -width <= index < width else None
 
 
-def distinct_names(names: Sequence[str], where: object) -> tuple[list[str], tuple[str, ...]]:
-    """Return the names with a number after those that occurred before, and a note if there are any.
-
-    The names ``a, b, a`` become ``a, b, a (2)``.
-    """
-    taken, result, repeated = set(names), [], []
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Return the names with a number after those that occurred before: ``a, b, a (2)``."""
     copies: Counter[str] = Counter()
+    result = []
     for name in names:
         copies[name] += 1
-        new = name
-        if copies[name] > 1:
-            while (new := f"{name} ({copies[name]})") in taken:
-                copies[name] += 1
-            taken.add(new)
-            repeated.append(name)
-        result.append(new)
-    if not repeated:
-        return result, ()
-    few = ", ".join(map(repr, list(dict.fromkeys(repeated))[:5]))
-    note = (
-        f"{where}: column names that occur more than once ({few}) were made distinct by a number, "
-        f"as in {next(new for old, new in zip(names, result, strict=True) if old != new)!r}"
-    )
-    return result, (note,)
+        result.append(name if copies[name] == 1 else f"{name} ({copies[name]})")
+    return result
 
 
 def weight_of(value: object, where: str) -> float:
@@ -251,17 +233,13 @@ def weight_of(value: object, where: str) -> float:
 def weighted_table(
     where: object,
     observations: Observations,
-    row_names: Sequence[str],
-    weights: Sequence[float],
-    notes: tuple[str, ...] = (),
+    row_names: Sequence[str] = (),
+    weights: Sequence[float] = (),
 ) -> Table:
-    """Return the rows with names and weights, each only if all rows have one.
-
-    Rows of weight 0 are left out.
-    """
-    names = tuple(row_names) if len(row_names) == observations.n_rows else None
-    if len(weights) != observations.n_rows:
-        return Table(observations, names, notes=notes)
+    """Return the rows with names and weights, if there are any; rows of weight 0 are left out."""
+    names = tuple(row_names) or None
+    if not len(weights):
+        return Table(observations, names)
     counted = np.flatnonzero(np.asarray(weights) > 0)
     if not len(counted):
         raise InvalidDataError(f"{where}: all rows have weight 0, none is left")
@@ -270,7 +248,7 @@ def weighted_table(
         kept = observations.take(counted).with_weights(np.asarray(weights)[counted])
     except InvalidDataError as error:
         raise InvalidDataError(f"{where}: {error}") from error
-    return Table(kept, names, notes=notes)
+    return Table(kept, names)
 
 
 def rows_of_items(
@@ -320,7 +298,6 @@ class RowBuilder:
     ----------
     where : the file, for errors.
     names : (n_columns,) distinct names of the columns, or None.
-    cells : the meaning of numbers; None for 0 and 1 alone.
 
     Examples
     --------
@@ -331,37 +308,18 @@ class RowBuilder:
     1
     """
 
-    def __init__(
-        self,
-        where: object,
-        names: Sequence[str] | None = None,
-        cells: Cells | None = None,
-    ) -> None:
-        self._where, self._cells = where, cells
-        self._names = None if names is None else tuple(names)
+    def __init__(self, where: object, names: Sequence[str] | None = None) -> None:
+        self._where, self._names, self._width = where, names, 0
         self._ones: list[Rows] = []
         self._missing: list[Rows] = []
-        self._width = 0
         self.n_rows = 0
-
-    def add(self, block: Any) -> None:
-        """Add rows of numbers, (n, ...) or a sparse matrix (n, n_columns); NaN is missing."""
-        if self._cells is not None:
-            block = self._recoded(block, self._cells)
-        reader = reader_for(block)
-        try:
-            ones, missing = read(reader._replace(names=self._names), self.n_rows, hint=number_hint)
-        except InvalidDataError as error:
-            raise InvalidDataError(f"{self._where}, {error}") from error
-        self._append(ones, missing, reader.n_visible)
 
     def add_codes(self, codes: BinaryArray) -> None:
         """Add rows (n, n_columns) of 0, 1 and `MISSING`, which are not checked."""
-        n_rows, width = codes.shape
-        ones, missing = (
-            Rows.from_keys(np.flatnonzero(codes == code), n_rows, width) for code in (1, MISSING)
-        )
-        self._append(ones, missing, width)
+        n_rows, self._width = codes.shape
+        for code, rows in ((1, self._ones), (MISSING, self._missing)):
+            rows.append(Rows.from_keys(np.flatnonzero(codes == code), n_rows, self._width))
+        self.n_rows += n_rows
 
     def finish(self, shape: tuple[int, ...] = ()) -> Observations:
         """Return all rows, numbered from 0; ``shape`` is that of one row if rows are images."""
@@ -372,27 +330,9 @@ class RowBuilder:
             *Rows.joined(self._ones),
             *Rows.joined(self._missing),
             row_ids=np.arange(self.n_rows),
-            column_names=self._names,
+            column_names=None if self._names is None else tuple(self._names),
             shape=shape,
         )
-
-    def _recoded(self, block: Any, cells: Cells) -> Any:
-        """Return a block in 0, 1 and NaN; entries that a sparse matrix does not store stay 0."""
-        if not hasattr(block, "tocsr"):
-            return cells.recode(block)
-        if cells.above is not None and cells.above < 0:
-            raise InvalidDataError(
-                f"{self._where}: with a threshold below 0 a sparse matrix is all 1"
-            )
-        result = block.copy()
-        result.data = cells.recode(block.data)
-        return result
-
-    def _append(self, ones: Rows, missing: Rows, width: int) -> None:
-        self._ones.append(ones)
-        self._missing.append(missing)
-        self._width = width
-        self.n_rows += ones.n_rows
 
 
 def read_table(
