@@ -1,4 +1,4 @@
-"""Backends that do the arithmetic, behind one contract."""
+"""Engines: backends that run the hot loops, behind one contract."""
 
 import lazy_loader as lazy
 

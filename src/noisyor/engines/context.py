@@ -1,7 +1,7 @@
 """The context of a search or a fit: engine, seed, job and store in one frozen object.
 
 Public functions take ``engine=``, ``seed=``, ``progress=`` and ``time_limit=`` and build a
-`Context` from them; everything below them passes the context on.
+`Context` from them; the functions that they call take the context.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from noisyor.model.network import Network
 
 
 class Stored(dict[str, AnyArray]):
-    """Arrays read from a checkpoint, checked as they are taken out: the file may be damaged."""
+    """Arrays read from a checkpoint, checked when used, because the file may be damaged."""
 
     @staticmethod
     def of_bits(name: str, bits: BinaryArray) -> dict[str, AnyArray]:
@@ -34,7 +34,7 @@ class Stored(dict[str, AnyArray]):
         return {name: np.packbits(bits, axis=None), f"{name}_shape": np.array(bits.shape, np.int64)}
 
     def bits(self, name: str, expected: tuple[int | None, ...]) -> BinaryArray:
-        """Return the array that `of_bits` packed; None stands for an axis of any length."""
+        """Return the array that `of_bits` packed; None in the shape is an axis of any length."""
         content, size = self.get(name), self.get(f"{name}_shape")
         if content is not None and content.dtype == np.uint8 and content.ndim == 1:
             shape = () if size is None or size.dtype != np.int64 else tuple(size.ravel().tolist())
@@ -47,7 +47,7 @@ class Stored(dict[str, AnyArray]):
         raise _foreign(name)
 
     def numbers(self, name: str, n: int | None = None, *, gaps: bool = False) -> list[float]:
-        """Return a list of ``n`` numbers, finite unless there may be ``gaps`` (NaN)."""
+        """Return a list of ``n`` finite numbers; with ``gaps`` they may also be NaN."""
         values = self.get(name)
         if (
             values is None
@@ -72,11 +72,11 @@ def _foreign(name: str) -> CheckpointError:
 
 
 class CheckpointStore:
-    """Named groups of arrays that survive a stop; without ``write`` nothing is kept.
+    """Named groups of arrays that survive an interruption; without ``write`` nothing is stored.
 
     Parameters
     ----------
-    arrays : what an earlier run kept, by "name/array".
+    arrays : arrays that an earlier run stored, by "name/array".
     write : called with all arrays after each change.
     """
 
@@ -104,7 +104,7 @@ class CheckpointStore:
         return Stored(found) if found else None
 
     def save(self, name: str, arrays: Mapping[str, AnyArray]) -> None:
-        """Keep arrays under a name; they replace those kept there before."""
+        """Store arrays under a name; they replace the arrays stored there before."""
         if self._write is None:
             return
         start = f"{self._scope}{name}/"
@@ -155,7 +155,7 @@ class Context:
 
 
 def bounded(engine: EngineLike, check: Callable[[], None]) -> Engine:
-    """Return the engine so that it calls ``check``, which may raise, before each function."""
+    """Return an engine that calls ``check``, which may raise, before each function."""
     return cast(Engine, _Bounded(get_engine(engine), check))
 
 
@@ -206,7 +206,7 @@ def note_compilation(note: Callable[[str], None]) -> Iterator[None]:
                 note(f"compiling kernel {next(_NUMBERS)}: {title} (once on this machine)")
 
         def on_end(self, event: Any) -> None:
-            """Do nothing: the line of the next kernel shows that this one is done."""
+            """Do nothing; the line of the next kernel shows that this kernel is finished."""
 
     with events.install_listener("numba:compile", Listener()):
         yield

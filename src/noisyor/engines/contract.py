@@ -1,12 +1,13 @@
-"""The contract of engines: the functions that every backend offers, their options and results.
+"""The contract of engines: functions of a backend, their options and results.
 
-The rules, held by ``tests/engines/contract`` for every engine:
+``tests/engines/contract`` checks these rules for every engine:
 
-* NumPy arrays in and out; no argument is changed.
-* Sums over rows and the weight of the rows, never means: `GradientSum` values can be added.
+* Arguments and results are NumPy arrays; no argument is changed.
+* Functions return sums over rows and the weight of the rows, never means, so that `GradientSum`
+  values can be added.
 * A row of weight w counts as w rows in every sum. Results per row do not depend on weights.
 * Sums are taken over blocks of rows in a fixed balanced binary tree (`noisyor.engines.reduction`),
-  so their bits do not depend on the number of workers or on who finished first.
+  so their bits do not depend on the number of workers or on the order in which they finish.
 * Noise is a function of (seed, step, row id, sample, node), see `noisyor.engines.noise`. A row gets
   the same noise in any batch, order or worker.
 * A node is on if its belief exceeds ``TIE``, so that an exact tie is off. Networks with uniform
@@ -35,7 +36,7 @@ from noisyor.data.observations import Observations
 from noisyor.model.network import Network
 
 FREE = 2
-"""Evidence on a hidden node: 0 and 1 clamp it, this leaves it free."""
+"""Evidence on a hidden node that is not clamped; 0 and 1 clamp it."""
 
 TIE = 1e-5
 """Largest belief that counts as a tie: above the rounding of single precision, and far below the
@@ -55,7 +56,8 @@ class Evidence(NamedTuple):
     ``ptr`` (n_rows + 1,) need not start at 0; ``missing_ptr`` and ``missing_columns`` hold
     unobserved visibles the same way. ``row_ids`` (n_rows,) key the noise. ``clamp`` (n_rows,
     n_hidden) of 0, 1 or ``FREE``, or (1, n_hidden) shared by all rows, or (0, n_hidden) for none.
-    ``weight`` (n_rows,) says how many rows each one stands for, or (0,) if all stand for one.
+    ``weight`` (n_rows,) is the number of rows that each row stands for, or (0,) if all weights are
+    1.
 
     Examples
     --------
@@ -112,7 +114,7 @@ class NoiseKey(NamedTuple):
 class GradientSum(NamedTuple):
     """Sum over rows of an objective, its gradient (n_params,), and the weight of the rows.
 
-    Sums of parts add up: this is what a worker returns.
+    The sums of parts can be added; a worker returns one.
 
     Examples
     --------
@@ -194,8 +196,8 @@ class MeanFieldResult(NamedTuple):
 class GibbsResult(NamedTuple):
     """States (n_rows, n_hidden) after a sweep, and sums over rows for the parameters (n_params,).
 
-    ``successes``: how often each parameter is expected to have switched its node on; ``trials``:
-    how often it might have, its parent being on and its child observed.
+    ``successes``: expected number of rows in which each parameter switched its node on; ``trials``:
+    number of rows in which it could have, with its parent on and its child observed.
     """
 
     states: BinaryArray
@@ -302,7 +304,8 @@ class CoverResult(NamedTuple):
 class ImproveOptions(NamedTuple):
     """Options of `Engine.improve_cover`.
 
-    At most ``steps`` replacements of factors, fewer if ``patience`` in a row lowered nothing.
+    At most ``steps`` replacements of factors are made, fewer if ``patience`` in a row bring no
+    gain.
     """
 
     steps: int
@@ -332,10 +335,10 @@ class Factors(NamedTuple):
 
 @runtime_checkable
 class Engine(Protocol):
-    """A backend. ``supports`` names the functions it has; others fall back, see the registry.
+    """A backend. ``supports`` names its functions; for others the registry has a fallback.
 
-    ``prepared`` is what ``prepare`` returned for the network: it holds the parameters in the
-    engine's own layout and is of no other use.
+    ``prepared`` is the result of ``prepare`` for the network. It holds the parameters in the
+    engine's own layout.
 
     Examples
     --------
@@ -360,7 +363,7 @@ class Engine(Protocol):
         ...
 
     def prepare(self, network: Network) -> Any:
-        """Lay the network out for the engine; what depends on the graph alone is cached."""
+        """Convert the network to the engine's layout; what depends on the graph alone is cached."""
         ...
 
     def max_product(
@@ -461,7 +464,7 @@ class Engine(Protocol):
         counts: IntArray,
         price: FloatArray,
     ) -> CoverResult:
-        """Flip memberships of rows in factors while the cover gains.
+        """Flip memberships of rows in factors as long as the cover gains.
 
         ``weights`` (n_rows, n_columns) gain from covering an entry; ``states`` (n_rows, n_factors);
         ``counts`` (n_rows, n_columns) how many factors cover it; ``price`` (n_factors,) of one
@@ -481,9 +484,9 @@ class Engine(Protocol):
     ) -> ImprovedCover:
         """Replace factors of a cover, some at a time; keep a change if it does not add errors.
 
-        ``ones`` and ``observed`` (n_rows, n_columns); ``weights`` (n_rows,) how many rows each one
-        stands for, or (0,) if all stand for one; ``states`` (n_rows, n_factors) and ``factors``
-        (n_factors, n_columns) to start from.
+        ``ones`` and ``observed`` (n_rows, n_columns); ``weights`` (n_rows,) of the rows, or (0,) if
+        all are 1; ``states`` (n_rows, n_factors) and ``factors`` (n_factors, n_columns) to start
+        from.
         """
         ...
 

@@ -8,8 +8,8 @@ modulo 2**64 and ``mix`` the finalizer of splitmix64,
     logistic(key)       = log(u / (1 - u)) with u = uniform(key)
 
 Max-product perturbs node k of sample s of a row by ``logistic(combine(combine(combine(combine(seed,
-step), row id), sample), k))``. The logistic variate is the difference of two standard Gumbels.
-This module is the definition; engines have copies that are held to it.
+step), row id), sample), k))``. The logistic variate is the difference of two standard Gumbels. This
+module is the definition; tests compare the copies in the engines with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def mix(key: npt.ArrayLike) -> KeyArray:
 
 
 def combine(key: npt.ArrayLike, value: npt.ArrayLike) -> KeyArray:
-    """Return the key of the stream that a parent key and one more number identify."""
+    """Return the key of a parent key and one more number."""
     with np.errstate(over="ignore"):
         return mix(_bits(key) + _GOLDEN * (_bits(value) + _ONE))
 

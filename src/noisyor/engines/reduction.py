@@ -1,9 +1,9 @@
 """Sums over blocks of rows in a fixed balanced binary tree over the numbers of the blocks.
 
 Block 0 is added to block 1, block 2 to block 3, then pairs to pairs; an odd one out moves up a
-level. So the sum over blocks ``m * 2**j`` up to ``(m + 1) * 2**j`` is a node of the tree, whoever
-computes it, and the bits of the whole do not depend on how blocks were shared out. The same holds
-for sums over chunks that are computed on different machines.
+level. So the sum over blocks ``m * 2**j`` up to ``(m + 1) * 2**j`` is a node of the tree on any
+thread, and the bits of the total do not depend on the assignment of blocks to threads. The same
+holds for sums over chunks that are computed on different machines.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TreeSum:
         self._levels.append((size, total))
 
     def result(self) -> list[FloatArray]:
-        """Return the sum of all parts; there must be one at least."""
+        """Return the sum of all parts; there must be at least one."""
         _, total = self._levels[-1]
         for _, left in reversed(self._levels[:-1]):
             for mine, theirs in zip(left, total, strict=True):

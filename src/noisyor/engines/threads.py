@@ -1,7 +1,7 @@
 """Split rows over threads. The kernels release the interpreter lock, so plain threads suffice.
 
-Unlike a compiler's own thread pool this one may be entered from several threads of a service at
-once, and its size is an argument, not global state.
+Unlike numba's thread pool, this one can be used from several threads of a service at once, and its
+size is an argument, not global state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from noisyor._util.validation import COUNT
 from noisyor.errors import InvalidSettingError
 
 ROWS_OF_PIECE = 12
-"""Rows of the first piece, whatever they cost."""
+"""Number of rows in the first piece."""
 
 _PIECE_SECONDS = 0.5
 
@@ -48,8 +48,8 @@ def resolve_threads(n_threads: int | None) -> int:
 class _BlasLimit:
     """Count the callers that want one BLAS thread: the first sets the limit, the last lifts it.
 
-    The number of BLAS threads belongs to the process. If every caller restored what it had found,
-    a caller that entered second and left last would restore the limit of the first.
+    The number of BLAS threads belongs to the process. If every caller restored the number that it
+    found, a caller that enters second and leaves last would restore the limit of the first caller.
     """
 
     def __init__(self) -> None:
@@ -76,8 +76,8 @@ class _BlasLimit:
 def _release_control() -> None:
     """Let any thread lift the limit that this thread has set.
 
-    Newer versions of threadpoolctl ignore what other threads ask of OpenBLAS until the thread that
-    set a limit gives up control, but here the last caller to leave may be another thread.
+    Newer versions of threadpoolctl ignore changes by other threads until the thread that set a
+    limit releases control. Here the last caller to leave may be another thread.
     """
     import threadpoolctl
 
@@ -120,7 +120,7 @@ def run_blocks(
 
     Rows differ in cost, so threads take blocks in turn, by default four for each thread, or one if
     there are few rows. A block is computed in pieces, the first of ``first_piece`` rows; an
-    interrupt is noticed between two pieces.
+    interrupt takes effect between two pieces.
     """
     if n_threads == 1 or n_rows <= smallest_block:
         _in_pieces(function, 0, n_rows, first_piece, None)
@@ -158,10 +158,10 @@ def _in_pieces(
     size: int,
     stop: threading.Event | None,
 ) -> None:
-    """Call the function for a block in pieces that take no longer than an interrupt may wait.
+    """Call the function for a block in pieces, so that an interrupt takes effect soon.
 
-    Python notices Ctrl-C between two calls only, and what a row costs is not known beforehand. A
-    minibatch is one piece. ``stop`` is None where no other thread can ask to.
+    Python handles Ctrl-C only between two calls, and the cost of a row is not known beforehand. A
+    minibatch is one piece. ``stop`` is None if no other thread can request a stop.
     """
     if end - begin <= 2 * size:
         size = end - begin

@@ -25,7 +25,7 @@ from noisyor.engines.numba.graph import NARROW, NEVER, Graph, Rows
 from noisyor.engines.numba.simd import LANES
 
 _ON, _FREE = np.int64(1), np.int64(FREE)
-"""Evidence as arguments: a constant would make the compiler write a function for each."""
+"""Evidence as variables: with constants, the compiler would compile a function for each."""
 
 
 class Blocks(Workspace):
@@ -103,7 +103,7 @@ def select(graph, work, rows, row, ancestors_only):
 def _ancestors(graph, work, rows, row):
     """List the ancestors of the active visibles and of hidden nodes that are known to be on.
 
-    All others are taken to be off: nothing that is on needs them. Returns their number.
+    All other hidden nodes are taken as off. Returns the number of listed nodes.
     """
     small_code()
     for k in range(graph.n_hidden):
@@ -141,7 +141,7 @@ def _add_parents(graph, work, node):
 def _add_children(graph, work, columns, begin, end, n_active, evidence):
     """Append visibles, and the hidden nodes with parents and this evidence, to the children.
 
-    They go to the narrow ones or to the wide ones, which also get room for messages.
+    Narrow and wide children are listed separately; wide children also get space for messages.
     """
     small_code()
     n_visible, n_parents, counts = graph.n_visible, graph.n_parents, work.counts
@@ -247,7 +247,7 @@ def workspace(
 def largest_row(graph: Graph, rows: Rows, begin: int, end: int) -> tuple[int, int]:
     """Bound the padded edges and the children of any of the rows ``begin`` to ``end``.
 
-    The bound on edges is generous: memory that is never touched costs nothing.
+    The bound on edges is loose, because memory that is never touched is not allocated.
     """
     most = int(np.diff(rows.ptr[begin : end + 1]).max())
     of_visible = min(most * graph.widest, int(graph.ptr[graph.n_visible]))

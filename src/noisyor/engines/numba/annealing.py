@@ -1,10 +1,10 @@
-"""Annealed importance sampling: sets of likely configurations, and chains for what lies outside.
+"""Annealed importance sampling: sets of likely configurations, and chains outside them.
 
 Equations T40 to T43 of docs/theory.md. A set of distinct configurations of a row grows by the
-single flips of its likeliest members; its sum is a lower bound of p(x). Chains that pass from
-independent nodes to the posterior estimate what the set does not hold. Configurations are stored as
-a start or an expanded member and the bit that was flipped, so a set takes memory by entry and not
-by entry times nodes.
+single flips of its likeliest members; its sum is a lower bound of p(x). Chains from independent
+nodes to the posterior estimate the probability outside the set. Configurations are stored as a
+start or an expanded member and the bit that was flipped, so a set takes memory by entry and not by
+entry times nodes.
 """
 
 import math
@@ -30,12 +30,12 @@ from noisyor.engines.numba.scalar import combine, logistic_of, maximum, minimum,
 _SMOOTHING = 0.5
 """Chains start with every node on and off with at least this probability over the number of nodes.
 
-So half a node is in an unlikely state at the start, on average: with more of them the weights of
-the chains would differ too much, with fewer the chains would not explore.
+On average, half a node is in an unlikely state at the start. With more, the weights of the chains
+would vary too much; with fewer, the chains would explore too little.
 """
 
 _SWAPS, _MAX_SWAPS = 4, 32
-"""Attempts in each sweep to exchange causes: for each cause that is on, and at most."""
+"""Attempted swaps of causes in each sweep: per cause that is on, and in all."""
 
 _AFTER_NODES = np.uint64(2**32)
 """Keys of sweeps begin where those of nodes end, so that no two draws share a key."""
@@ -184,7 +184,8 @@ def _name_of(keys, state, n):
 def _slot_of(found, name):
     """Find the slot of the table that holds the entry of this name, or the empty slot for it.
 
-    Names are 64 bits. Two configurations of one name would count once: the sum stays a bound.
+    Names have 64 bits. Two configurations with the same name count once, so the sum stays a lower
+    bound.
     """
     mask = uint64(found.sizes[1] - 1)
     slot = mix(name) & mask
@@ -210,8 +211,8 @@ def _add_entry(found, slot, name, value, origin, flipped):
 def _grow_set(model, found, starts, n_hidden, n_given, n_expansions):
     """Grow the set of one row from ``starts`` (n_given, n_hidden).
 
-    If anything is expanded then, first of all and not counted, the configuration in which nothing
-    is on: its flips are all explanations by a single cause.
+    If there are expansions, the configuration in which nothing is on is expanded first and not
+    counted: its flips are all explanations by a single cause.
     """
     small_code()
     n, state, n_starts = model.sizes[0], model.chain.state, n_given
@@ -280,7 +281,7 @@ def _expand(model, found, best, e):
 def _weigh_set(model, found, n_starts, n_expansions):
     """Fill ``weight`` and ``mean`` of the set; return the log of its sum.
 
-    The mean takes time linear in entries, not in their length.
+    The time of the mean is proportional to the number of entries, not to entries times nodes.
     """
     small_code()
     n, size, top, total = model.sizes[0], found.sizes[0], -np.inf, 0.0
@@ -382,7 +383,7 @@ def _run_chains(model, found, chains, log_sum, key, options):
 
 @inner()
 def _fill_first(model, found, chains):
-    """Fill where chains start; return log q_0 of the state in which all that is free is off."""
+    """Fill the starting probabilities; return log q_0 of the state with all free nodes off."""
     n, log_off = model.sizes[0], 0.0
     least = _SMOOTHING / (n if n > 0 else 1)
     chains.up_to[0] = 0.0
@@ -454,10 +455,10 @@ def _interval_of(up_to, n, wanted):
 
 @inner()
 def _visit(model, found, key, on):
-    """Sweep at the target and count what lies outside the set, for equation T43.
+    """Make a sweep at the target and count visits outside the set, for equation T43.
 
-    Adds to ``on`` (n,) the conditional probability that a node is on and the configuration
-    outside; returns the mean over nodes of the probability to be outside.
+    Adds to ``on`` (n,) the conditional probability that a node is on and the configuration outside;
+    returns the mean over nodes of the probability of being outside.
     """
     small_code()
     n, clamp, hidden, state = model.sizes[0], model.clamp, model.hidden, model.chain.state
@@ -493,7 +494,7 @@ def _visit(model, found, key, on):
 
 @inner()
 def _combine_chains(model, found, chains, options):
-    """Set and chains together: replace ``mean``, fill ``error``; return log total and error.
+    """Combine set and chains: replace ``mean``, fill ``error``; return log total and error.
 
     Equation T43, everything relative to the sum over the set. Errors are those of the mean over
     chains to first order. Unless the set is complete, the weight of one more visit outside is

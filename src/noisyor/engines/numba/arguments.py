@@ -1,20 +1,20 @@
 """Hand named tuples and workspaces of arrays to kernels as one address each.
 
-To the compiler an array is seven values and a counted reference. A kernel that takes sixty arrays
-spends most of its compile time on unpacking them, and so does every function that they are passed
-on to. So `pack` writes the fields of a named tuple into a row of 64-bit words: the address of an
-array, or a number. Inside a kernel `unpack` reads these words as pointers and numbers. The
-annotations of the named tuple say what each word holds, and `pack` checks the arrays against them.
-A kernel thus has one signature whatever the flags of the arrays, and is compiled once.
+The compiler passes an array as seven values and a counted reference. A kernel with sixty array
+arguments spends most of its compile time on unpacking them, and so does every function that it
+calls with them. So `pack` writes the fields of a named tuple into a row of 64-bit words: the
+address of an array, or a number. Inside a kernel `unpack` reads these words as pointers and
+numbers. The annotations of the named tuple say what each word holds, and `pack` checks the arrays
+against them. A kernel thus has one signature for all flags of the arrays and is compiled once.
 
 A `Workspace` is memory that kernels write to: a table of names by length and element type, from
 which the arrays are allocated. It is packed like a named tuple.
 
-An address alone keeps nothing alive, so `launch` holds what is packed while a kernel runs.
+An address does not keep an array alive, so `launch` holds the packed objects while a kernel runs.
 
-A small minibatch takes a few microseconds, and asking NumPy for the address of its data takes one
-for each array. So a word holds the address of the array object itself, and kernels read the address
-of the data from there, as C extensions do: it is the first field of the object.
+A small minibatch takes a few microseconds, and reading the address of the data from NumPy takes one
+microsecond per array. So a word holds the address of the array object itself, and kernels read the
+address of the data from there, as C extensions do: it is the first field of the object.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def arrays(length: int | None = None, /, **names: str) -> Any:
 class Workspace(tuple[Any, ...]):
     """Memory for kernels: groups of arrays, and annotated numbers and other workspaces.
 
-    ``floats`` of a subclass is what its arrays of float64 are filled with; all else is zero. With
+    ``floats`` of a subclass is the initial value of its float64 arrays; other arrays are zero. With
     ``aligned`` these arrays begin at cache lines.
 
     >>> class Path(Workspace):
@@ -198,7 +198,7 @@ def pack(values: Values) -> Packed[Values]:
 
 
 def launch(kernel: Any, packed: tuple[Packed[Any], ...], begin: int, end: int) -> Any:
-    """Call a kernel for the rows ``begin`` to ``end``; what is packed stays alive meanwhile."""
+    """Call a kernel for the rows ``begin`` to ``end``; packed objects stay alive meanwhile."""
     return kernel(*[each.address for each in packed], begin, end)
 
 
@@ -230,7 +230,7 @@ def _element_type(kind: Any) -> Any:
 
 @cache
 def _layout(cls: type) -> str:
-    """Return the format of the words for `struct`: floats as such, all else as integers."""
+    """Return the format of the words for `struct`: floats as floats, other fields as integers."""
     codes = ""
     for _, dtype, kind in _fields(cls):
         if dtype is None and hasattr(kind, "_fields"):
@@ -269,7 +269,7 @@ def borrowed(
 ) -> Iterator[Kept]:
     """Lend the first idle object if it fits, else a new one; it is idle again afterwards.
 
-    No object is lent to two threads at once. One that does not fit is dropped as too small.
+    No object is lent to two threads at once. An object that does not fit is dropped.
 
     >>> idle = deque([bytearray(2)])
     >>> with borrowed(idle, lambda memory: len(memory) >= 3, lambda: bytearray(3)) as memory:
@@ -333,7 +333,7 @@ class _ViewAttributes(AttributeTemplate):
 
 
 def _load_once(builder: Any, pointer: Any) -> Any:
-    """Load what does not change while a kernel runs, so that one load serves a whole loop."""
+    """Load a value that does not change while a kernel runs, so that a loop loads it once."""
     word = builder.load(pointer)
     word.set_metadata("invariant.load", builder.module.add_metadata([]))
     return word

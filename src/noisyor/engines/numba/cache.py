@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: only undamaged ones that were compiled from these sources.
+"""Cache of compiled kernels on disk; outdated and damaged entries are compiled again.
 
 Numba's own cache checks the file of each kernel, not the functions that the kernel calls, so here
 all entries are dropped when any source of the engine has changed. Numba fails on a damaged entry
@@ -28,13 +28,13 @@ from noisyor._util.files import write_atomically
 _STAMP = "noisyor-kernels.stamp"
 
 _FOLDERS: set[str] = set()
-"""Folders of cached kernels that hold nothing stale."""
+"""Folders of cached kernels without outdated entries."""
 
 
 def njit(title: str = "") -> Callable[[Callable[..., Any]], Any]:
     """Decorate a kernel that Python calls: numba's decorator with the cache of this module.
 
-    ``title`` is what users read while the kernel is compiled; small kernels have none. A kernel
+    ``title`` is shown to users while the kernel is compiled; small kernels have none. A kernel
     releases the interpreter lock, and divides by zero as NumPy does: no check is compiled.
     """
 
@@ -69,8 +69,8 @@ def inner(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     ``inline="always"`` copies it into its caller before types are inferred: best for a function
     with one caller, which then is not compiled on its own. ``forceinline=True`` compiles it once
-    and copies the result: best for small functions of inner loops, and where constant arguments
-    shall remove branches.
+    and copies the result: best for small functions of inner loops, and if constant arguments should
+    remove branches.
     """
     if options.get("inline") != "always":
         options.update(no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -83,7 +83,7 @@ def inner(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 def small_code(typingctx: Any) -> Any:
     """Compile the function that calls this for size, and not into its callers.
 
-    For functions that are called once per row: unrolling their loops would take the compiler longer
+    For functions that are called once per row: unrolling their loops would cost more compile time
     than it saves.
     """
 
@@ -99,7 +99,7 @@ def small_code(typingctx: Any) -> Any:
 
 
 def forget_stale_kernels(kernel: Any) -> None:
-    """Empty the folder in which a kernel is cached unless it was filled from these sources."""
+    """Empty the folder in which a kernel is cached, unless its entries are from these sources."""
     path = getattr(getattr(kernel, "_cache", None), "cache_path", None)
     if path is None:
         return
@@ -165,7 +165,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _read(path: Path) -> Any:
-    """Return what `_write` wrote, or None if it is missing or damaged."""
+    """Return the content that `_write` wrote, or None if it is missing or damaged."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -257,7 +257,7 @@ def _update_block(belief, incoming, blocks, index, first, free, step):
 
 @inner()
 def sum_lanes(work, n_active):
-    """Add what the lanes collected to ``incoming`` and clear them."""
+    """Add the sums of the lanes to ``incoming`` and clear the lanes."""
     zero = splat(float32(0.0))
     for index in range(n_active):
         k = work.hidden[index]

@@ -1,9 +1,10 @@
 """Boolean covers: flips of memberships, and the search for covers with few errors.
 
-Equations T48 and T50 of docs/theory.md. The search drops factors, seeds others, climbs, and goes on
-from the best cover. There rows and columns are packed, 64 entries to a word, so a gain is a
-difference of two bit counts. Bits past the last entry are 0 in ones and zeros and count for
-nothing. A step changes few lines, and only bits that these changes may flip are compared again.
+Equations T48 and T50 of docs/theory.md. The search drops factors, seeds new ones, improves the
+cover by flips, and continues from the best cover. Rows and columns are packed, 64 entries to a
+word, so a gain is a difference of two bit counts. Bits past the last entry are 0 in ones and zeros
+and do not count. A step changes few lines, and only bits that these changes may flip are compared
+again.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from noisyor.engines.numba.scalar import combine, uniform_of
 Words = npt.NDArray[np.uint64]
 
 _MAX_SWEEPS = 20
-"""Most passes over the causes of a row; the first one that changes nothing is the last."""
+"""Largest number of passes over the causes of a row; passes end when nothing changes."""
 
 _MAX_CLIMB = 30
-"""Most passes over rows and columns without noise after each replacement."""
+"""Largest number of passes over rows and columns after each replacement."""
 
 _ROUNDING = 1e-9
-"""A flip has to gain more than this: sums are rounded, and equal choices would flip for ever."""
+"""Smallest gain of a flip: sums are rounded, and ties would otherwise flip forever."""
 
 _MAX_DROPPED = np.int64(3)
-"""Most factors replaced in one step."""
+"""Largest number of factors replaced in one step."""
 
 _DOUBLINGS = np.int64(4)
-"""A new factor is the best of 1, 2, 4 or 8: chance finds what greed does not, and the reverse."""
+"""A new factor is the best of 1, 2, 4 or 8 candidates; more candidates are greedier, fewer more
+random."""
 
 _ONE = np.uint64(1)
 
@@ -70,7 +72,7 @@ class Memberships(NamedTuple):
 
 @njit("Boolean cover")
 def flip_memberships(cover_address, begin, end):
-    """Coordinate ascent on the memberships of rows ``begin:end``; returns how many were flipped."""
+    """Run coordinate ascent on memberships of rows ``begin:end``; return the number of flips."""
     cover = unpack(cover_address, Memberships)
     column_ptr, column, flipped = cover.column_ptr, cover.column, 0
     for row in range(begin, end):
@@ -112,8 +114,8 @@ class Side(NamedTuple):
     the state of the best cover.
 
     A line is ``stale`` if its cover changed since its bits were last compared; a factor is
-    ``changed`` if its lines on the other side did. ``weights`` of rows weigh the lines of one side
-    and the entries of the other.
+    ``changed`` if its lines on the other side did. ``weights`` of rows are weights of lines on one
+    side and of entries on the other.
     """
 
     n_lines: int
@@ -201,21 +203,21 @@ def _side(
 
 
 def _words(lines: BoolArray) -> Words:
-    """Lines (n, entries) packed, (n, words); entry 0 is the lowest bit of word 0."""
+    """Pack lines (n, entries) to (n, words); entry 0 is the lowest bit of word 0."""
     padded = np.pad(lines, ((0, 0), (0, -lines.shape[1] % 64)))
     packed = np.packbits(padded, axis=1, bitorder="little")
     return np.ascontiguousarray(packed).view("<u8").astype(np.uint64, copy=False)
 
 
 def _unpacked(words: Words, n_lines: int, n_entries: int) -> BinaryArray:
-    """Lines (n_lines, n_entries) of 0 and 1."""
+    """Unpack lines to (n_lines, n_entries) of 0 and 1."""
     octets = words.astype("<u8").view(np.uint8).reshape(n_lines, -1)
     return np.unpackbits(octets, axis=1, count=n_entries, bitorder="little")
 
 
 @njit("search for covers")
 def _search(search_address):
-    """Search from a cover; returns the weight of the errors of the best one and the steps made.
+    """Search from a cover; return the weight of the errors of the best cover, and the steps.
 
     The state of both sides is that of the best cover at the end.
     """
@@ -277,7 +279,7 @@ def _copy(source, target, size):
 
 @inner()
 def _restore(side, n_factors, is_settled):
-    """Go back to the best cover. If no bit of it gained by a flip, nothing is to be compared."""
+    """Return to the best cover. If no flip of it gains, no bit has to be compared."""
     small_code()
     _copy(side.kept, side.state, side.n_state)
     for line in range(side.n_lines):
@@ -288,7 +290,7 @@ def _restore(side, n_factors, is_settled):
 
 @intrinsic
 def _bit_count(typingctx, word):
-    """Number of ones of a word: a single instruction."""
+    """Return the number of ones of a word: a single instruction."""
 
     def codegen(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
@@ -298,7 +300,7 @@ def _bit_count(typingctx, word):
 
 @intrinsic
 def _lowest_bit(typingctx, word):
-    """Index of the lowest one of a word that has some."""
+    """Return the index of the lowest one of a word, which must have one."""
 
     def codegen(context, builder, signature, arguments):
         return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
@@ -315,7 +317,7 @@ def _below(key, number, count):
 
 @inner(forceinline=True)
 def _difference(side, mask, ones, zeros, word):
-    """Ones less zeros that a word of a mask selects, by the weights of its entries if given."""
+    """Return ones minus zeros that a word of a mask selects, weighted if weights are given."""
     chosen, against = mask & ones, mask & zeros
     if not side.weighs_entries:
         return float64(int64(_bit_count(chosen)) - int64(_bit_count(against)))
@@ -361,7 +363,7 @@ def _mark_lines(side, k):
 
 @inner()
 def _update_covers(search, side, patterns):
-    """Update the covers of lines that changed; they stay to be compared."""
+    """Update the covers of lines that changed; the lines stay marked as stale."""
     for k in range(search.n_factors):
         if side.changed[k]:
             _mark_lines(side, k)
@@ -375,7 +377,7 @@ def _sweep(search, side, other):
     """Set every bit of every line to its better value, given the others; returns the flips.
 
     A bit is compared only if the cover of its line or the lines of its factor on the other side
-    changed since it was compared last: the others would stay.
+    changed since the last comparison; other bits would not flip.
     """
     n_words, n_factors, patterns, flips = side.n_words, search.n_factors, other.members, 0
     n_changed = int64(0)
@@ -423,7 +425,7 @@ def _sweep(search, side, other):
 
 @inner()
 def _errors(side):
-    """Weight of the wrong entries."""
+    """Return the weight of the wrong entries."""
     total = 0.0
     for line in range(side.n_lines):
         wrong = 0
@@ -456,7 +458,7 @@ def _clear_factor(side, k):
 
 @inner()
 def _count_uncovered(side, first, last):
-    """Number of ones of lines ``first`` to ``last`` that nothing covers."""
+    """Return the number of uncovered ones of lines ``first`` to ``last``."""
     total = int64(0)
     for index in range(first * side.n_words, last * side.n_words):
         total += int64(_bit_count(side.ones[index] & ~side.once[index]))
@@ -465,7 +467,7 @@ def _count_uncovered(side, first, last):
 
 @inner()
 def _find_uncovered(side, first, last, rank):
-    """Line and entry of an uncovered one of lines ``first`` to ``last``: that of a rank."""
+    """Return line and entry of the uncovered one of a rank in lines ``first`` to ``last``."""
     small_code()
     for line in range(first, last):
         for word in range(side.n_words):
@@ -482,7 +484,7 @@ def _find_uncovered(side, first, last, rank):
 
 @inner()
 def _lines_of(side, pattern, lines):
-    """Pack the lines that gain from covering the free entries of a pattern; their total gain."""
+    """Pack the lines that gain from covering the free entries of a pattern; return their gain."""
     total = 0.0
     for word in range(side.n_line_words):
         lines[word] = 0
@@ -500,7 +502,7 @@ def _lines_of(side, pattern, lines):
 
 @inner()
 def _seed_factor(search, k, key):
-    """Make factor k the best of some that are seeded by ones that nothing covers.
+    """Replace factor k by the best of some factors that are seeded by uncovered ones.
 
     The members of the factor on both sides are written.
     """

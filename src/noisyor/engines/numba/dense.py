@@ -2,8 +2,8 @@
 
 Equations T35 to T38 and T41 of docs/theory.md. Where no hidden node has parents and most edges
 exist, edges need no lists: column k of a matrix (n_visible, width) holds the edges of hidden node
-k. Columns that only fill the width up to a multiple of eight, and edges that do not exist, have
-theta = 0, and the former are never on.
+k. Padding columns, which fill the width up to a multiple of eight, and missing edges have theta =
+0. Padding columns are never on.
 
 With B_i the total parameter of visible i that is on and ``off_i = 1 / (exp(B_i) - 1)``, a hidden
 node that is off has the log-odds
@@ -353,7 +353,7 @@ def anneal_dense(call_address, block_address, begin, end):
 
 @inner()
 def _log_ratio(tables, work, n_ones):
-    """Return log p(h, x) minus log q(h) of the present state, except for what no state changes.
+    """Return log p(h, x) minus log q(h) of the present state, up to a constant.
 
     A visible that is on adds ``log(exp(B) - 1) = B - log(1 + off)``. The parameters of edges in B
     cancel against the cost of the nodes, as they do in ``net``.
@@ -375,7 +375,7 @@ def _log_ratio(tables, work, n_ones):
 
 @inner(inline="always")
 def _enter_row(tables, work, rows, row):
-    """Fill what depends on the visibles and the evidence of a row; return the number of ones."""
+    """Fill the arrays that depend on the row; return its number of ones."""
     clamps = row * tables.n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
     for c in range(tables.n_hidden if rows.n_clamps > 0 else 0):
         work.known[c] = rows.clamp[clamps + c]
@@ -431,7 +431,7 @@ def _without(tables, work, n_ones, c):
 
 @inner()
 def _leave(work, n_ones):
-    """Make the sums without a node the present ones."""
+    """Replace the present sums by those without a node."""
     for index in range(0, n_ones, LANES):
         store(work.sums, index, load(work.less, index))
         store(work.off, index, load(work.less_off, index))
@@ -478,7 +478,7 @@ def _successes_of_eight(tables, work, sums, n_ones, c, expected):
 
 @inner()
 def _draw_eight(tables, work, sums, n_ones, first, heat, weight, key):
-    """Draw eight nodes one after another, each given all else.
+    """Draw eight nodes one after another, each given all others.
 
     The log-odds are those at the start for ``heat`` 0, of p(h, x) for 1. Successes count ``weight``
     times; with a weight of 0 there are none.

@@ -1,4 +1,4 @@
-"""The CPU engine: the contract on top of the compiled kernels, rows shared out over threads."""
+"""The CPU engine: the contract on top of the compiled kernels; threads share the rows."""
 
 from __future__ import annotations
 
@@ -360,7 +360,7 @@ class NumbaEngine:
     def _sum(
         self, function: Callable[[int, int], list[FloatArray]], n_rows: int
     ) -> list[FloatArray]:
-        """Sum of ``function(begin, end)`` over blocks of rows; a minibatch is a single one."""
+        """Sum ``function(begin, end)`` over blocks of rows; a minibatch is one block."""
 
         def block(index: int) -> list[FloatArray]:
             begin = index * ROWS_OF_BLOCK

@@ -1,4 +1,4 @@
-"""Gibbs sampling of the causes of rows, and the successes that each parameter earns on the way.
+"""Gibbs sampling of the causes of rows, with expected successes of each parameter.
 
 Equations T35 to T38 of docs/theory.md. Every hidden node is drawn in turn given all others.
 Successes and trials use the probability that the node is on, not the draw: a draw of 0 or 1 would

@@ -4,7 +4,7 @@ The edges of a child are padded to whole vectors of eight.
 
 Padding edges are inert: their log-odds are so low that they never carry a message. They point at a
 spare hidden slot behind the real ones and at a spare parameter behind the real ones, so kernels
-treat them like any other edge and throw the spare entries away.
+treat them like any other edge and ignore the spare entries.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from noisyor.engines.numba.simd import LANES
 from noisyor.model.network import Network
 
 NEVER = np.float32(-1e30)
-"""Log-odds of something that cannot be; finite, so that differences stay finite."""
+"""Log-odds of an impossible event; finite, so that differences stay finite."""
 
 
 TINY = 1e-300
@@ -170,7 +170,7 @@ def _pad(network: Network) -> Graph:
 
 
 class _Spread(NamedTuple):
-    """Values and log-odds (n_params,) of the parameters, where they go to, and sizes."""
+    """Values and log-odds (n_params,) of the parameters, their target arrays, and sizes."""
 
     theta: npt.NDArray[np.float64]
     log_odds: npt.NDArray[np.float64]
@@ -183,8 +183,8 @@ class _Spread(NamedTuple):
 def parameters_of(graph: Packed[Graph], theta: npt.NDArray[np.float64]) -> Packed[Parameters]:
     """Spread parameters, shape (n_params,), over the edges of a graph.
 
-    A parameter of zero counts as the smallest positive one: what is impossible then costs some
-    hundred nats, and no infinity enters the messages.
+    A parameter of zero is replaced by a tiny one: an impossible event then costs some hundred nats,
+    and no infinity enters the messages.
     """
     theta = np.maximum(theta, TINY)
     leak = theta[graph.values.leak_param]

@@ -7,11 +7,11 @@ Equations T25 and T27 to T32 of docs/theory.md. For one child the weights maximi
 Children are worked on in groups. A group is an array of slots of eight lanes. Children with few
 parents share a group, one lane each, so that eight sums and divisions are one; a child with many
 parents has a group of its own and its edges fill the lanes one after the other. The code is the
-same for both: what is summed over slots is in the second case summed over lanes too. Slots that
-hold no edge have q = 0, are left out where that does not suffice, and nothing reads them.
+same for both: what is summed over slots is in the second case summed over lanes too. Slots without
+an edge have q = 0 and are skipped where that does not suffice.
 
-Several groups go through an iteration together: they are independent, so one's arithmetic hides
-the latency of another's, and the first-level cache holds them for all iterations.
+Several groups go through an iteration together: they are independent, so the arithmetic of one
+hides the latency of another, and they stay in the first-level cache for all iterations.
 
 Two schedules of the same step. The published one makes a fixed number of steps. The other stops
 when a child is solved: when no other weights could raise its part of the bound by more than a
@@ -44,13 +44,13 @@ BATCH, BATCH_SOLVING = np.int64(256), np.int64(1024)
 """Edges that go through an iteration together; a group with more goes alone."""
 
 R_FLOOR = 1e-5
-"""Smallest Jensen weight: what is smaller could not grow back within a few iterations."""
+"""Smallest Jensen weight: a smaller weight could not grow back within a few iterations."""
 
 _TINY = 1e-280
 """A sum of scores below this is zero: dividing by it would overflow."""
 
 _MAX_PASSES = 100
-"""Passes of the search for weights below the floor, in case rounding keeps it going."""
+"""Largest number of passes that raise weights to the floor, in case rounding causes a cycle."""
 
 
 _SMALL_CHANGE = 1e-4
@@ -104,7 +104,7 @@ class Scratch(Workspace, floats=1.0):
 def floor_of(n_parents):
     """Return the smallest weight of a child with this many parents, equation T31.
 
-    With thousands of parents a floor of 1e-5 would take a good part of the whole.
+    With thousands of parents, floors of 1e-5 would add up to a large part of the total.
     """
     return min(R_FLOOR, 0.1 / n_parents)
 
@@ -131,9 +131,9 @@ def normalize(values, shift, r, groups, index, active, total):
     """Set r of a group proportional to ``values[shift:] >= 0``, floored, sum one, where active.
 
     Weights below the floor are raised to it and only the others are scaled, until none falls below:
-    then the published fixed-point step with this floor cannot lower the bound. The sum is one and
-    not a little more, or the bound would not be one. A child whose values all vanish keeps its
-    weights. ``active`` is 1 or 0, ``total`` the sum of the values.
+    then the published fixed-point step with this floor cannot lower the bound. The sum must not
+    exceed one, because the result would then not be a bound. A child whose values all vanish keeps
+    its weights. ``active`` is 1 or 0, ``total`` the sum of the values.
     """
     zero, one, half, tiny, huge = splat(0.0), splat(1.0), splat(0.5), splat(_TINY), splat(1e300)
     begin, end, wide = groups.begin[index], groups.begin[index + 1], groups.wide[index]
@@ -227,8 +227,8 @@ def iterate(edges, groups, n_groups, q, scratch, iterations):
 def solve(edges, groups, children, first, n_groups, q, scratch, iterations, tolerance):
     """Take at most ``iterations`` steps for the children of groups ``first`` to ``n_groups``.
 
-    A child is solved when no weights with the same floor could raise ``q_i F`` by ``tolerance``:
-    F is concave, so its linearization at r bounds what is left (equation T32).
+    A child is solved when no weights with the same floor could raise ``q_i F`` by ``tolerance``: F
+    is concave, so its linearization at r bounds the remaining gain (equation T32).
     """
     zero, one = splat(0.0), splat(1.0)
     while first < n_groups:
@@ -281,7 +281,7 @@ def _still_solved(edges, groups, index, q):
 def _compact_active(edges, groups, children, scratch, n_todo):
     """Swap unsolved children of the last groups with solved ones of the first.
 
-    Groups that have no unsolved child left are taken off the list; returns its new length.
+    Groups without an unsolved child are removed from the list. Returns the new length.
     """
     n_active = 0.0
     for position in range(n_todo):
@@ -383,9 +383,9 @@ def _improve(edges, groups, index, base, scratch, tolerance):
 
 @inner()
 def _gap(edges, groups, index, base, scratch):
-    """Bound by child what other weights could add to F; also return the sum of r G.
+    """Bound, for each child, the gain in F from other weights; also return the sum of r G.
 
-    Equation T32: the best vertex of the simplex with floors puts all that is free on the largest G.
+    Equation T32: the best vertex of the simplex with floors puts all free weight on the largest G.
     """
     wide, peak, total, products = groups.wide[index], splat(0.0), splat(0.0), splat(0.0)
     for edge in range(groups.begin[index], groups.begin[index + 1], LANES):

@@ -2,12 +2,12 @@
 
 Equations T44 and T45 of docs/theory.md. An image (a row of a matrix) is the OR of features stamped
 at positions; feature f at a position draws pixel (a, b) of its window if the activation and that
-pixel of the feature are both on. One AND of two unknowns for every image, position, feature and
-pixel of the window. Boolean matrix factorization is the case of one position, and windows of one
-line that are as wide as the image.
+pixel of the feature are both on. There is one AND of two unknowns for every image, position,
+feature and pixel of the window. Boolean matrix factorization is the case of one position, and
+windows of one line that are as wide as the image.
 
-All messages are log-odds. With u and v what the two inputs of an AND hear from elsewhere, and c
-the evidence on the pixel,
+All messages are log-odds. With u and v the messages that the two inputs of an AND get from
+elsewhere, and c the evidence on the pixel,
 
     t   = min(u + v, u, v)                                            AND to its OR
     s   = min(c + sum of the other [t]_+, [-largest other t]_+)       OR to the AND
@@ -15,23 +15,23 @@ the evidence on the pixel,
 
 Only u' and v' are kept, damped. Lanes are eight neighboring columns of a feature: largest and
 second largest t of a pixel are found lane by lane. Padding lanes have v = NEVER, which makes their
-t NEVER and their u' zero, so they need no other care. A pixel without evidence has c = 0, and then
-s is zero as well: either another input is positive, or none is, and both make it so.
+t NEVER and their u' zero, so they need no special case. A pixel without evidence has c = 0, and
+then s is zero as well: either another input is positive, or none is, and both make it so.
 
-With given features an AND with a pixel that is off says nothing, so eight columns of a line without
-any pixel on are left out; the others have t = u and u' = s, and v is 0 where the pixel is on and
-NEVER where it is off. Images are then independent, and all iterations of an image run while its
+With given features an AND with a pixel that is off has no effect, so eight columns of a line
+without any pixel on are skipped; the others have t = u and u' = s, and v is 0 where the pixel is on
+and NEVER where it is off. Images are then independent, and all iterations of an image run while its
 messages are in cache.
 
 The two-stage schedule keeps t and s as well, and updates and damps all four messages of an AND in
 parallel. Given features are then unaries of plus and minus `CLAMPED`.
 
 A damped message that tends to zero would halve until it is denormal, and arithmetic on denormal
-numbers is many times slower. So all messages tend to a tiny number more than they should.
+numbers is many times slower. So a tiny number is added to every message.
 
-Images are processed in chunks whose number depends on nothing but the number of images. Each chunk
-adds up its messages to the features, and the chunks are added in order: the bits are the same for
-any number of threads.
+Images are processed in chunks whose number depends only on the number of images. Each chunk adds up
+its messages to the features, and the chunks are added in order: the bits are the same for any
+number of threads.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ from noisyor.engines.numba.simd import (
 from noisyor.engines.threads import run_blocks
 
 _MAX_CHUNKS = 16
-"""Partial sums of the messages to the features, at most."""
+"""Largest number of partial sums of the messages to the features."""
 
 _MIN_ANDS_PER_THREAD = 40_000
-"""ANDs that are worth a thread of their own in one iteration."""
+"""Number of ANDs per iteration for which another thread pays off."""
 
 CLAMPED = np.float32(1e6)
 """Log-odds of a given feature in the two-stage schedule."""
 
 TINY = np.float32(1e-30)
-"""Added to every message: not felt by any other number, and far from denormal."""
+"""Added to every message: too small to change other numbers, and far from denormal."""
 
 
 class Layout(NamedTuple):
@@ -112,7 +112,8 @@ class Layout(NamedTuple):
 
 
 class Images(NamedTuple):
-    """By image: ``unary`` and beliefs ``u`` of its states (n_states,), ``pixels`` (n_pixels,)."""
+    """Arrays by image: ``unary`` and beliefs ``u`` of states (n_states,), ``pixels``
+    (n_pixels,)."""
 
     layout: Layout
     n_images: int
@@ -160,7 +161,7 @@ def _or_up(down, peak, need, need_of_peak, support):
 
 @inner(forceinline=True)
 def _or_terms(scratch, evidence, pixel):
-    """Return what all inputs of eight ORs share: ``need``, ``need_of_peak``, ``support``.
+    """Return the terms that all inputs of eight ORs share: ``need``, ``need_of_peak``, ``support``.
 
     An input that holds the maximum sees the runner-up; with a tie both are the same number.
     """
@@ -190,7 +191,7 @@ def _sum_lanes(layout, scratch, unary, u):
 
 
 def _messages_with(schedule):
-    """Make the two passes over the ANDs for one schedule, so that only that one is compiled."""
+    """Return the two passes over the ANDs for one schedule, so that only it is compiled."""
     two_stage, given = schedule == "two-stage", schedule == "given"
     width_of_cell = {"given": 1, "collapsed": 2, "two-stage": 4}[schedule] * LANES
 
@@ -235,8 +236,8 @@ def _messages_with(schedule):
         """Compute the messages of some blocks; return the largest residual of each lane.
 
         The collapsed schedule computes t a second time rather than storing it: messages are most of
-        the memory traffic. What arrives at the states is added to ``lanes``, at the features to
-        ``incoming``, which is not used if they are given.
+        the memory traffic. Messages to the states are added to ``lanes``, messages to the features
+        to ``incoming``, which is not used if features are given.
         """
         n_components, height, columns = layout.n_components, layout.height, layout.columns
         lanes, zero, change = scratch.lanes, splat(float32(0.0)), splat(float32(0.0))
@@ -310,7 +311,7 @@ class Problem(NamedTuple):
 
     ``v`` beliefs of the features; ``messages`` (n_images, n_messages). By chunk of ``chunk_size``
     images: messages to the features, ``partial`` (n_chunks, n_features), and ``changes``, the
-    largest that a message asked for. ``step`` is one minus the damping. The two-stage schedule has
+    largest residual of a message. ``step`` is one minus the damping. The two-stage schedule has
     four messages for each AND, the collapsed one two.
     """
 
@@ -395,7 +396,7 @@ def update_chunks_two_stage(problem_address, scratch_address, begin, end):
 
 
 def _update_with(schedule):
-    """Make the update of chunks by one schedule."""
+    """Return the function that updates chunks by one schedule."""
     collect, answer = _messages_with(schedule)
 
     @inner()
@@ -528,7 +529,7 @@ def infer_images(problem_address, scratch_address, begin, end):
 
 
 def _arranged(unaries: JointUnaries, drawn: BoolArray | None = None) -> Images:
-    """Pad the pixels, order the unaries by position and feature, and start from these.
+    """Pad the pixels, order the unary terms by position and feature, and set the start to them.
 
     ``drawn`` (blocks, lines, features) says which features have a pixel on; None stands for all.
     """

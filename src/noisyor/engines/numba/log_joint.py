@@ -1,11 +1,11 @@
 """The exact joint log-probability log p(h, x): its value, its gradient, and ascent by single flips.
 
-Equations T4, T5, T19, T20 and T49 of docs/theory.md. With B_i the total parameter of node i,
-``g(b) = log(exp(b) - 1)`` and all sums over what is on,
+Equations T4, T5, T19, T20 and T49 of docs/theory.md. With B_i the total parameter of node i, ``g(b)
+= log(exp(b) - 1)`` and all sums over nodes that are on,
 
     log p(h, x) = - total_leak - sum_k total_k + sum_i g(B_i)
 
-because every node contributes -B_i if off and g(B_i) - B_i if on. Only what is on costs time.
+because every node contributes -B_i if off and g(B_i) - B_i if on. Only nodes that are on take time.
 An unobserved visible is summed out: it contributes nothing.
 """
 
@@ -72,8 +72,8 @@ def _list_on(state, n_hidden, found):
 def _node_sum(graph, parameters, state, on, n_on, node):
     """Return the total parameter of a node: its leak and the edges from parents that are on.
 
-    ``on`` lists the hidden nodes that are on in ``state``: if the parents are consecutive numbers
-    only these need a look.
+    ``on`` lists the hidden nodes that are on in ``state``: if the parents are consecutive numbers,
+    only these are read.
     """
     value = parameters.leak[node]
     start, count, first = graph.ptr[node], graph.n_parents[node], graph.first[node]
@@ -245,7 +245,7 @@ def _enter(graph, parameters, work, rows, row, state, n_active):
 
 @inner()
 def _flip_gain(graph, parameters, work, state, k):
-    """Return what flipping hidden node k adds to log p(h, x): equation T19."""
+    """Return the gain in log p(h, x) from flipping hidden node k: equation T19."""
     sign = -1.0 if state[k] else 1.0
     gain = sign * (log_expm1(work.sums[graph.n_visible + k]) - work.total[k])
     for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):
@@ -260,7 +260,7 @@ def _flip_gain(graph, parameters, work, state, k):
 
 @inner()
 def _flip(graph, parameters, work, state, k):
-    """Flip hidden node k and bring the sums of its children up to date."""
+    """Flip hidden node k and update the sums of its children."""
     sign = -1.0 if state[k] else 1.0
     state[k] = 1 - state[k]
     work.state[graph.n_visible + k] = state[k]

@@ -8,7 +8,7 @@ part at q = 0, the bound of a row is
 
 where i runs over the visibles that are on and the hidden nodes that take part. An unobserved
 visible contributes nothing. As a function of one q it is linear plus the entropy, so its maximizer
-is the logistic function of the slope; nodes of one level do not meet in any term and are updated
+is the logistic function of the slope; no term contains two nodes of one level, so these are updated
 together, with the same result as one after the other.
 """
 
@@ -59,10 +59,10 @@ Q_FLOOR = 1e-5
 
 _MAX_STILL_CHANGE, _MAX_NEARLY_STILL_CHANGE = 1e-14, 1e-4
 """Largest change of any q in a sweep that ends the sweeps of a round. The second number is for
-rounds that go on until the bound has converged: the next round catches up."""
+rounds that continue until the bound has converged; the next round corrects the rest."""
 
 _MAX_PARTS_FOR_TWO = 8
-"""Parts of a block up to which each thread takes two; of more parts it takes four."""
+"""Number of parts of a block up to which each thread takes two parts; with more, it takes four."""
 
 _MIN_LEAK, _MIN_SLOPE = 1e-300, 1e-100
 """Smallest leak, whose logarithm is finite, and smallest slope, whose products are not denormal."""
@@ -133,11 +133,11 @@ def _enter_row(graph, tables, work, call, row, of_hidden):
 
 @inner()
 def _leave_row(graph, tables, work, call, row, index, size):
-    """Keep what is wanted of a row of block ``index``: its gradient, its q.
+    """Store the requested results of a row of block ``index``: its gradient and its q.
 
-    ``sums.gradient`` (n_blocks, n_params + 1) gains what the nodes that may be on add and
-    ``sums.mass`` (n_blocks, n_hidden + 1) the sum of q over rows, both by the rows' weights; what
-    all nodes share is added at the end of a batch.
+    The terms of nodes that may be on are added to ``sums.gradient`` (n_blocks, n_params + 1), and q
+    to ``sums.mass`` (n_blocks, n_hidden + 1), both times the weight of the row. Terms of all nodes
+    are added at the end of a batch.
     """
     small_code()
     rows, sums, n_hidden = call.rows, call.sums, graph.n_hidden
@@ -207,13 +207,13 @@ def _solve_weights(work, size, options):
 
 
 def _infer_with(update_weights):
-    """Make inference of blocks with one of the two solvers for r, so that only that is compiled."""
+    """Return inference of blocks with one of two solvers for r, so that only it is compiled."""
 
     @inner()
     def ascend(graph, work, size, options, constant):
         """Alternate sweeps over q and steps on r, from the present (q, r) on.
 
-        Returns the number of rounds, the bound, and what the last round added to it.
+        Returns the number of rounds, the bound, and the gain of the last round.
         """
         weigh(work.edges, work.groups, int64(0), size.groups)
         _collect(work, size)
@@ -337,11 +337,11 @@ def _bound(graph, work, size):
 
 @inner()
 def _add_gradient(graph, tables, work, size, missing, n_missing, weight, gradient, mass):
-    """Add what the nodes of a row that may be on contribute to the gradient, ``weight`` times.
+    """Add the gradient terms of the nodes of a row that may be on, times ``weight``.
 
     With u = leak + theta / r the derivative is ``q_k (q_i / (1 - exp(-u)) - 1)`` for an edge and
-    ``q_i {1 + f'(leak) + sum_k q_k r_k (f'(u_k) - f'(leak))} - 1`` for a leak. The ``-1`` are left
-    to `finish_gradient`, which knows nothing of unobserved visibles: theirs are undone here.
+    ``q_i {1 + f'(leak) + sum_k q_k r_k (f'(u_k) - f'(leak))} - 1`` for a leak. `_finish_gradient`
+    adds the ``-1`` for all nodes, so they are undone here for unobserved visibles.
     """
     edges, groups, children, hidden = work.edges, work.groups, work.children, work.hidden
     q, derivatives, n_visible = hidden.q, edges.weight, graph.n_visible
@@ -507,7 +507,7 @@ def gradient(
 def _finish_gradient(
     graph: Graph, gradient: FloatArray, mass: FloatArray, total_weight: float
 ) -> None:
-    """Add what every node, on or off, contributes: -1 per row and leak, -q_k per edge."""
+    """Add the terms of every node, on or off: -1 per row and leak, -q_k per edge."""
     np.subtract.at(gradient, graph.leak_param, total_weight)
     np.subtract.at(gradient, graph.param, mass[graph.parent])  # padding goes to the spare entry
 

@@ -1,8 +1,8 @@
 """The layout of a row for mean-field inference: tables of the network, and memory of a thread.
 
-A row has the visibles that are on, the hidden nodes that may be on, and the edges into both; what
-is off is in the totals of `Tables` and is never visited. Hidden nodes are renumbered, children
-before parents, so that a sweep over them is one pass upwards.
+A row has the visibles that are on, the hidden nodes that may be on, and the edges into both; nodes
+that are off are part of the totals of `Tables` and are never visited. Hidden nodes are renumbered,
+children before parents, so that a sweep over them is one pass upwards.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ NARROW = 32
 
 
 class Tables(NamedTuple):
-    """The parameters, and what follows from them, for inference.
+    """The parameters, and values derived from them, for inference.
 
     By edge of the graph: ``theta``, and ``start``, the Jensen weight to begin with. By node:
     ``leak``, ``slope`` = f'(leak) = 1 / (exp(leak) - 1), ``log_odds`` = leak + f(leak). ``total``
@@ -126,7 +126,7 @@ def allocate(graph: Graph, most_edges: int, most_ones: int) -> Work:
 def lay_out_hidden(graph, tables, work, ones, n_ones, local):
     """Lay out the hidden nodes of a row and the edges between them.
 
-    With ``local`` the ancestors of what is on take part, else all hidden nodes.
+    With ``local`` only ancestors of nodes that are on take part, otherwise all hidden nodes.
     """
     small_code()
     hidden, children = work.hidden, work.children

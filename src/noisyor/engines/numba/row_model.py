@@ -159,7 +159,7 @@ def build_row_model(graph, parameters, edge_works, rows, row, model):
 
 @inner()
 def enter_state(model):
-    """Fill what depends on the state of the chain; return its log p(h, x)."""
+    """Fill the arrays that depend on the state of the chain; return its log p(h, x)."""
     small_code()
     n, n_ones = model.sizes[0], model.sizes[1]
     state, sums, odds, off = model.chain.state, model.chain.sums, model.chain.odds, model.chain.off
@@ -188,7 +188,7 @@ def enter_state(model):
 def gain_on(model, j):
     """Return the log-odds of node j given all others: log p with j on minus log p with j off.
 
-    Equation T19, with T36 where many children are concerned.
+    Equation T19, with T36 if the node has many children.
     """
     n_ones, ptr, slot, theta = model.sizes[1], model.ptr, model.slot, model.theta
     state, sums, odds, off = model.chain.state, model.chain.sums, model.chain.odds, model.chain.off
@@ -223,7 +223,7 @@ def gain_on(model, j):
 
 @inner()
 def flip_node(model, j):
-    """Switch node j, and bring the sums of its children up to date."""
+    """Switch node j, and update the sums of its children."""
     state, sums, odds, off = model.chain.state, model.chain.sums, model.chain.odds, model.chain.off
     sign = -1.0 if state[j] else 1.0
     state[j] = 1 - state[j]

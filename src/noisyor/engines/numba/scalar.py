@@ -17,7 +17,7 @@ LOG_2 = math.log(2.0)
 
 
 def _float_minmax(name):
-    """Make a maximum or minimum of two floats that is one instruction.
+    """Return a maximum or minimum of two floats that compiles to one instruction.
 
     Python's ``max(a, b)`` has to respect NaN, and is a function that is compiled for every pair of
     types. Messages and sums are never NaN, so the flags below are safe.

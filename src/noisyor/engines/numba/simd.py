@@ -1,7 +1,7 @@
 """Eight floats at a time: a value type for the inner loops of the kernels, float32 or float64.
 
-Left to itself the compiler does not vectorize these loops: a running largest and second largest is
-not a reduction it knows, gathers could alias its stores, and it vectorizes neither ``math.exp`` nor
+The compiler does not vectorize these loops by itself: it has no reduction for the running largest
+and second largest value, gathers could alias its stores, and it vectorizes neither ``math.exp`` nor
 ``math.log``. Eight lanes written out compile to one AVX register of float32, two SSE or NEON ones,
 or twice as many of float64; the code is the same on every machine.
 
@@ -58,7 +58,7 @@ def _element_pointer(context, builder, kind, memory, index):
 
 
 def _vector_pointer(context, builder, kind, memory, index):
-    """Return where a vector begins, and its alignment: one element, as rows start anywhere."""
+    """Return the address of a vector, and its alignment: one element, as rows start anywhere."""
     vector = context.get_value_type(_OF_ELEMENT[kind.dtype])
     pointer = _element_pointer(context, builder, kind, memory, index)
     return builder.bitcast(pointer, vector.as_pointer()), kind.dtype.bitwidth // 8
@@ -166,7 +166,7 @@ def _smallest(builder, a, b):
 
 
 def _lanewise(n_arguments, build):
-    """Make an operation that ``build(builder, *vectors)`` emits lane by lane."""
+    """Return an operation that ``build(builder, *vectors)`` emits lane by lane."""
 
     def emit(context, builder, sig, arguments):
         return build(builder, *arguments)
@@ -198,7 +198,7 @@ where_equal = _lanewise(
 
 
 def _operator(symbol, build):
-    """Make an operator of Python work on vectors; as a builtin, it costs no function of its own."""
+    """Define a Python operator for vectors as a builtin, which compiles to no separate function."""
 
     @type_callable(symbol)
     def _(context):
@@ -263,7 +263,7 @@ def reduce_top_two(typingctx, first, second):
 # ---- exponential and logarithm of float64 lanes
 
 _MAGIC = 1.5 * 2.0**52
-"""Added to a small number it leaves the nearest integer in the low bits: rounding for free."""
+"""Added to a small number, it leaves the nearest integer in the low bits: a fast way to round."""
 _MAGIC_BITS = 0x4338000000000000
 _EXPONENT_OF_ONE = 1023
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD

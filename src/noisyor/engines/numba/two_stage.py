@@ -4,8 +4,9 @@ Equations T15 and T16 of docs/theory.md. The collapsed schedule computes the mes
 factor from one another and damps only what leaves it. Here, as in the authors' software, a factor
 is one small factor per edge and an OR: all of their messages are stored and damped, all change at
 once, each from the messages of the iteration before, and all start at zero log-odds, those of leaks
-included. Same fixed points, three times the memory and more iterations; on a graph with loops it
-often ends at another fixed point. Per edge, with the names of `collapsed`,
+included. The schedule has the same fixed points, takes three times the memory and more iterations,
+and on a graph with loops it often ends at another fixed point. Per edge, with the names of
+`collapsed`,
 
     down    t <- a + min(B - excess, 0)          OR      s <- min(b + P - [t]_+, [-M]_+)
     up      excess <- max(0, a + s)
@@ -13,8 +14,8 @@ often ends at another fixed point. Per edge, with the names of `collapsed`,
 Children that are off still need no visit: after n iterations their excess is a known multiple of
 ``off_excess = (1 - step) theta + step [a]_+``.
 
-An inert cell of a block is known by its log-odds, which are ``NEVER``. A lane is inert, without a
-child or a parent, if its first cell is.
+An inert cell of a block has the log-odds ``NEVER``. A lane is inert, without a child or a parent,
+if its first cell is.
 """
 
 from collections import deque
@@ -78,7 +79,7 @@ class Stages(Workspace):
 def stages_of(
     graph: Packed[Graph], idle: deque[Packed[Stages]], work: Work
 ) -> AbstractContextManager[Packed[Stages]]:
-    """Return memory for the rows that ``work`` is for; ``idle`` holds that of earlier calls."""
+    """Return memory for the rows of ``work``; ``idle`` holds memory of earlier calls."""
     messages, cells = len(work.excess), len(work.blocks.excess)
     wide, lanes = len(work.wide), len(work.blocks.leak)
 
@@ -306,10 +307,10 @@ def _edges(
     """Update three messages of eight edges, at offset ``at`` of their arrays.
 
     Equation T15 in excess form, each message from those of the iteration before. ``parents`` are
-    their beliefs, ``best`` the largest down of each child, ``need_of_peak`` what the edge that has
-    it is asked for, ``need`` what the others are. ``all_on``, a constant of the call: every child
-    is on or inert, so that ``support`` is the limit whatever the edge itself gives. Returns the new
-    down and excess, and the largest change asked for.
+    the beliefs of the parents, ``best`` the largest down message of each child, ``need_of_peak``
+    the message s to the edge with the largest one, ``need`` to the others. ``all_on``, a constant
+    of the call: every child is on or inert, so that ``support`` is the limit whatever the edge
+    itself gives. Returns the new down and excess, and the largest residual.
     """
     zero = splat(float32(0.0))
     old, old_need, old_excess = load(down, at), load(to_edge, at), load(excess, at)
@@ -335,7 +336,7 @@ def _edges(
 
 @inner(forceinline=True)
 def _update_block(belief, incoming, blocks, stages, index, first, leak, support, all_on, step):
-    """Update all messages of a block; return the largest change asked for.
+    """Update all messages of a block; return the largest residual.
 
     ``leak`` and ``support`` are vectors. ``lane_top``, ``lane_second`` and ``lane_positive`` belong
     to the t of the iteration before and are replaced by those of the new t. ``first`` and

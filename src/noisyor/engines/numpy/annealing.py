@@ -1,10 +1,10 @@
-"""Sets of likely configurations, and annealed importance sampling of what they leave out.
+"""Sets of likely configurations, and annealed importance sampling outside them.
 
 A set of distinct configurations of a row grows by single flips of its likeliest members.
 
-A chain starts from independent nodes with nearly the probabilities that the set of configurations
-gives them, and passes to p(h, x) by Gibbs sweeps of rising inverse temperature, here *heat*. Set
-and chains together estimate log p(x) and the probability of every node.
+A chain starts from independent nodes with nearly their probabilities under the set of
+configurations, and passes to p(h, x) by Gibbs sweeps of rising inverse temperature, here *heat*.
+Set and chains together estimate log p(x) and the probability of every node.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from noisyor.engines.numpy.rows import Prepared, rows_of
 _SMOOTHING = 0.5
 """Chains start with every node on and off with at least this probability over the number of nodes.
 
-So half a node is in its unlikely state at the start: with more, weights would vary too much; with
-fewer, chains would explore too little.
+On average, half a node is in an unlikely state at the start. With more, weights would vary too
+much; with fewer, chains would explore too little.
 """
 
 _SWAPS, _MOST_SWAPS = 4, 32
-"""Attempts in each sweep to exchange causes: for each cause that is on, and at most."""
+"""Attempted swaps of causes in each sweep: per cause that is on, and in all."""
 
 _AFTER_NODES = 2**32
 """Keys of sweeps begin where those of nodes end."""
@@ -90,9 +90,9 @@ class ConfigurationSet:
     def grown(model: RowModel, starts: BinaryArray, n_expansions: int) -> ConfigurationSet:
         """Grow a set from ``starts`` (n_starts, n) by all flips of its likeliest members.
 
-        Members are expanded one after another, each time the likeliest that was not yet, the first
-        one if they are equal. Before all of them, and not counted, the configuration in which
-        nothing is on: its flips are all explanations by a single cause.
+        Members are expanded one after another: each time the likeliest member that is not yet
+        expanded, the first one of equals. The configuration in which nothing is on is expanded
+        before all others and not counted: its flips are all explanations by a single cause.
         """
         found, done = ConfigurationSet(), set[bytes]()
         nothing = np.where(model.is_free, np.uint8(0), model.clamp)
@@ -118,7 +118,7 @@ class ConfigurationSet:
         return len(self.value)
 
     def add(self, state: BinaryArray, value: float) -> None:
-        """Add a configuration (n,) that is not yet there."""
+        """Add a configuration (n,) that is not in the set yet."""
         self.value[state.tobytes()] = value
 
     def log_sum(self) -> float:
@@ -127,7 +127,7 @@ class ConfigurationSet:
         return float(values.max() + np.log(np.exp(values - values.max()).sum()))
 
     def mean(self) -> FloatArray:
-        """Return the probability of each node to be on, within the set, (n,)."""
+        """Return the probability under the set that each node is on, (n,)."""
         weight = np.exp(np.array(list(self.value.values())) - self.log_sum())
         states = np.array([np.frombuffer(member, dtype=np.uint8) for member in self.value])
         return np.asarray(np.clip(weight / weight.sum() @ states, 0.0, 1.0))
@@ -157,7 +157,7 @@ class _Chain(NamedTuple):
 
 
 class _Start:
-    """Independent nodes with probabilities near ``mean`` (n,): where chains begin.
+    """Start of the chains: independent nodes with probabilities near ``mean`` (n,).
 
     ``free``: the nodes that are not known. ``probability`` (n,); ``odds`` (n,) its log-odds, 0 if
     the node is known; ``log_off`` the log-probability that all free nodes are off; ``up_to``
@@ -197,7 +197,7 @@ def _chain(
     key: KeyArray,
     options: AnnealingOptions,
 ) -> _Chain:
-    """Run a chain to the posterior, then sweeps that count what is outside the set."""
+    """Run a chain to the posterior, then sweeps that count visits outside the set."""
     start, n_steps = _Start(model, mean), options.n_steps
     chain, log_weight = ChainState(model, start.draw(key)), 0.0
     for step in range(n_steps):
@@ -221,8 +221,8 @@ def _chain(
 def _swap(chain: ChainState, start: _Start, heat: float, key: KeyArray) -> None:
     """Make Metropolis steps that replace a free node that is on by another one.
 
-    One of two rival causes is on and the other off: single flips would have to pass through both
-    or none. The new node is drawn by its probability at the start.
+    If one of two competing causes is on, single flips can exchange them only through a state with
+    both or none on. The new node is drawn by its probability at the start.
     """
     free, up_to = chain.model.is_free, start.up_to
     on = np.flatnonzero((chain.state == 1) & free)
@@ -247,7 +247,7 @@ def _swap(chain: ChainState, start: _Start, heat: float, key: KeyArray) -> None:
 
 
 def _sweep(chain: ChainState, start: _Start, heat: float, key: KeyArray) -> None:
-    """Draw every free node from its conditional between the start and the target."""
+    """Draw every free node from its conditional at a heat between start (0) and target (1)."""
     for j in start.free.tolist():
         draw = float(uniform(combine(key, chain.model.hidden[j])))
         odds = heat * chain.gain(j) + (1.0 - heat) * start.odds[j]
@@ -256,10 +256,10 @@ def _sweep(chain: ChainState, start: _Start, heat: float, key: KeyArray) -> None
 
 
 def _visit(chain: ChainState, found: ConfigurationSet, key: KeyArray) -> tuple[float, FloatArray]:
-    """Make a sweep at the target and count what lies outside the set.
+    """Make a sweep at the target and count visits outside the set.
 
-    Returns the mean over nodes of the probability to be outside, and (n,) for each node that of
-    being outside and on.
+    Returns the mean over nodes of the probability of being outside, and for each node (n,) the
+    probability of being outside with the node on.
     """
     model, on, outside = chain.model, np.zeros(len(chain.state)), 0.0
     free = np.flatnonzero(model.is_free).tolist()
@@ -290,8 +290,8 @@ def _together(
 ) -> tuple[float, float, FloatArray, FloatArray]:
     """Combine set and chains: log of their sum over the set, probabilities (n,), and errors.
 
-    Errors are those of the mean over chains to first order. Unless the set is complete, one visit
-    outside that just did not happen is added to them.
+    Errors are those of the mean over chains to first order. Unless the set is complete, the weight
+    of one more visit outside is added to them.
     """
     complete = len(found) == 2 ** int(model.is_free.sum())
     visit = 0.0 if complete else 1.0 / (options.n_chains * options.n_stay)

@@ -17,7 +17,7 @@ _MAX_DROPPED = 3
 _DOUBLINGS = 4
 
 _ROUNDING = 1e-9
-"""A change must gain more than this, so that changes end."""
+"""Smallest gain of a change, so that the loop ends."""
 
 
 def cover_memberships(
@@ -25,8 +25,8 @@ def cover_memberships(
 ) -> CoverResult:
     """Flip memberships of rows in factors, one factor after another, while the cover gains.
 
-    A membership is worth the weights of the columns that nothing else covers, less its price.
-    Rows do not influence each other, so all rows flip at once.
+    The gain of a membership is the weight of the columns that only it covers, minus its price. Rows
+    do not influence each other, so all rows flip at once.
     """
     states, counts, flips = states.copy(), counts.copy(), 0
     for _ in range(_SWEEPS):
@@ -55,7 +55,7 @@ def improve_cover(
     options: ImproveOptions,
     key: NoiseKey,
 ) -> ImprovedCover:
-    """Replace factors of a cover, some at a time, and keep what has no more errors."""
+    """Replace factors of a cover, a few at a time; keep a change if it does not add errors."""
     ones = ones & observed
     gains = np.where(observed, np.where(ones, 1.0, -1.0), 0.0)
     if len(weights):
@@ -103,8 +103,8 @@ def _new_factor(
 ) -> tuple[BoolArray, BoolArray]:
     """Return rows and columns of the best of some factors seeded by uncovered ones.
 
-    A seed is the column of such a one alone, its row's ones that nothing covers, those that a
-    second such row has as well, or all rows with a one in its column, covered or not.
+    A seed is the column of such a one, the uncovered ones of its row, those of them that a second
+    row shares, or all rows with a one in its column, covered or not.
     """
     covered = members @ patterns
     uncovered, free_gains = ones & ~covered, np.where(covered, 0.0, gains)

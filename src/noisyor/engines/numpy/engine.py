@@ -1,6 +1,6 @@
 """The NumPy engine: every function of the contract, slow and readable, float64 throughout.
 
-Read the modules in this order: `rows` (what is known of a row), `log_joint`, `max_product`,
+Read the modules in this order: `rows` (the evidence of a row), `log_joint`, `max_product`,
 `mean_field`, `gibbs`, `annealing`, `joint_max_product`, `cover`.
 """
 
@@ -24,10 +24,9 @@ from noisyor.model.network import Network
 
 @dataclass(frozen=True)
 class NumpyEngine:
-    """The reference that other engines are held to. See `noisyor.engines.contract.Engine`.
+    """The reference for other engines. See `noisyor.engines.contract.Engine`.
 
-    ``n_threads`` is accepted because every engine has it; this one works on one thread, whatever
-    it is.
+    ``n_threads`` is accepted because every engine has it, but this engine always uses one thread.
 
     Examples
     --------

@@ -6,7 +6,7 @@ A hidden node without parents, without hidden children and without active visibl
 changes flip by flip; `annealing` builds on both.
 
 Successes and trials use the probability that a node is on, not the draw: a draw of 0 or 1 would
-only add noise, and an edge whose few failures happened not to be drawn would be taken to be
+only add noise, and an edge whose few failures were not drawn by chance would be estimated as
 certain.
 """
 
@@ -37,13 +37,13 @@ _KNOWN = 700.0
 
 @dataclass(frozen=True, eq=False)
 class RowModel:
-    """The nodes of a row that interact, and what they do to the nodes that are on or may be.
+    """The nodes of a row that interact, and their edges to nodes that are on or may be on.
 
     Nodes are numbered as in the network. ``hidden`` (n,): those that interact; ``clamp`` (n,) of 0,
     1 and ``FREE``; ``cost`` (n_hidden,): sum of theta over the hidden and observed children.
     ``edges[j]``: numbers of the edges of ``hidden[j]`` into active visibles and hidden nodes.
-    ``isolated`` (n_hidden,): log-odds of isolated nodes, NaN for others; ``offset``: what
-    log p(h, x) has besides the nodes that interact, isolated ones summed out.
+    ``isolated`` (n_hidden,): log-odds of isolated nodes, NaN for others; ``offset``: the part of
+    log p(h, x) without the nodes that interact, with isolated nodes summed out.
     """
 
     prepared: Prepared
@@ -133,7 +133,7 @@ class ChainState:
         return child, edges, without, with_it
 
     def gain(self, j: int) -> float:
-        """Return what switching node j on adds to log p(h, x)."""
+        """Return the gain in log p(h, x) from switching node j on."""
         _, _, without, with_it = self.children(j)
         own = log_expm1(self.sums[self.nodes[j]]) - self.model.cost[self.model.hidden[j]]
         return float(own + (log_expm1(with_it) - log_expm1(without)).sum())
@@ -216,5 +216,5 @@ def _sweep(
 
 
 def _share(theta: npt.ArrayLike, total: npt.ArrayLike) -> FloatArray:
-    """Return the probability that a parent acted, given that one of ``total`` did."""
+    """Return the probability that an edge worked, given that its node is on."""
     return np.asarray(np.expm1(-np.asarray(theta)) / np.expm1(-np.maximum(total, theta)))

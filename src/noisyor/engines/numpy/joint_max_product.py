@@ -2,7 +2,8 @@
 
 An image is the OR of features at positions; a patch draws a pixel of its window if its activation
 there and that pixel of the patch are both on: one AND of two unknowns. All messages are log-odds.
-With u and v what the two inputs of an AND hear from elsewhere, and c the evidence on the pixel,
+With u and v the messages that the two inputs of an AND get from elsewhere, and c the evidence on
+the pixel,
 
     t   = min(u + v, u, v)                                            AND to its OR
     s   = min(c + sum of the other [t]_+, [-largest other t]_+)       OR to the AND
@@ -31,7 +32,7 @@ CLAMPED = 1e6
 class Ands(NamedTuple):
     """Flat indices of the activation, the patch pixel and the image pixel of every AND.
 
-    In order of the image pixels, so that those of one pixel, one OR, follow each other.
+    They are sorted by image pixel, so that the ANDs of one pixel, which is one OR, are consecutive.
     """
 
     activation: LongArray
@@ -49,7 +50,7 @@ class Ands(NamedTuple):
 
 
 class JointBeliefs(NamedTuple):
-    """Log-odds of states and features, iterations, and the largest change asked for."""
+    """Log-odds of states and features, iterations, and the largest residual."""
 
     states: FloatArray
     features: FloatArray

@@ -1,17 +1,18 @@
 """Max-product, one row at a time, all factors at once; every message is a log-odds number.
 
 The factor of a child is one small factor per edge and an OR. With B the beliefs of the parents, v
-the messages that they have from this child, a = log(exp(theta) - 1) and b what the child hears from
-elsewhere (infinite if it is known),
+the messages that they have from this child, a = log(exp(theta) - 1) and b the message that the
+child gets from elsewhere (infinite if it is known),
 
     t_e = a_e + min(B - v - theta, 0)                                edge to OR; a_0 for the leak
     s_e = min(b + sum of the other [t]_+, [-largest other t]_+)      OR to edge
     v_e = max(-theta_e, f(theta_e) + s_e)                            edge to parent
     d   = sum of [t]_+ + min(largest t, 0)                           OR to child
 
-Two schedules with the same fixed points. Collapsed: all four are computed from one another in one
-iteration, and v and d are damped. Two-stage, that of the paper's software: each is computed from
-the others of the iteration before, all start at zero, leaks too, and all are damped.
+There are two schedules with the same fixed points. Collapsed: all four messages are computed from
+one another in one iteration, and v and d are damped. Two-stage, as in the authors' software: each
+message is computed from the messages of the iteration before, all start at zero, also those of
+leaks, and all are damped.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from noisyor.engines.noise import combine, logistic
 from noisyor.engines.numpy.rows import Prepared, Row, Segments, rows_of, sums_at, taking_part
 
 _LOWEST = -1e6
-"""Messages of an OR that is off are minus infinity; this keeps them out of averages."""
+"""Replaces minus infinity, the messages of an OR that is off, so that averages stay finite."""
 
 
 def max_product(
@@ -99,8 +100,8 @@ def or_messages(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the messages of ORs to their inputs (n_edges,) and to their outputs (n_ors,).
 
-    ``inputs`` (n_edges,) and ``leak`` (n_ors,) are what the OR hears from its inputs and one more,
-    ``from_output`` (n_ors,) what it hears from its output.
+    ``inputs`` (n_edges,) and ``leak`` (n_ors,) are the messages to the OR from its inputs and the
+    leak, ``from_output`` (n_ors,) the messages from its output.
     """
     positive = np.maximum(inputs, 0.0)
     total = edges.sum(positive) + np.maximum(leak, 0.0)
@@ -167,7 +168,7 @@ class _Messages(ABC):
         return old + self.options.step * (new - old)
 
     def run(self) -> tuple[int, float]:
-        """Iterate until no message asks for a change; return count and largest change."""
+        """Iterate until the messages converge; return the number of iterations and the residual."""
         residual = 0.0
         for iteration in range(self.options.max_iterations):
             residual = self.update()
@@ -177,10 +178,10 @@ class _Messages(ABC):
 
     @abstractmethod
     def update(self) -> float:
-        """Run one iteration; return the largest change that a message asked for."""
+        """Run one iteration; return the largest residual of a message."""
 
     def still_to_come(self) -> float:
-        """Return a change that is certain to come and is in no message yet."""
+        """Return the part of the residual that no stored message shows yet."""
         return 0.0
 
 
@@ -211,7 +212,7 @@ class _TwoStage(_Messages):
     """Every message is stored, starts at zero and is damped, those inside a factor too.
 
     ``from_edge`` t and ``to_edge`` s by edge; ``from_leak`` t of the leak by node; ``decay`` the
-    share of the way from zero that the messages of leaks have not gone yet.
+    remaining relative distance of the messages of leaks to their limit.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
 """Mean-field inference, one row at a time: coordinate ascent on (q, r), the bound, its gradient.
 
 With the weights A of the edges, f(b) = log(1 - exp(-b)), T_k the sum of theta over the children of
-k that are hidden or observed, and sums over what may be on, the bound of a row is
+k that are hidden or observed, and sums over nodes that may be on, the bound of a row is
 
     - sum of leaks + sum_k { Ent(q_k) - q_k T_k } + sum_i q_i { leak_i + f(leak_i) + sum_e q_k A_e }
 
 As a function of one q it is linear plus the entropy, so its maximizer is the logistic function of
-the slope. Nodes of one level do not meet in any term and are updated together.
+the slope. No term contains two nodes of one level, so these are updated together.
 
 For one child the Jensen weights r maximize the concave ``F(r) = sum_k q_k r_k phi(theta_k / r_k)``
 on the simplex, with ``phi(s) = f(leak + s) - f(leak)``. Its gradient
@@ -30,11 +30,11 @@ Q_FLOOR = 1e-5
 
 _MAX_STILL_CHANGE, _MAX_NEARLY_STILL_CHANGE = 1e-14, 1e-4
 """Largest change of any q in a sweep that ends the sweeps of a round. The second number is for
-rounds that go on until the bound has converged: the next round catches up."""
+rounds that continue until the bound has converged; the next round corrects the rest."""
 
 
 R_FLOOR = 1e-5
-"""Smallest Jensen weight: what is smaller could not grow back within a few iterations."""
+"""Smallest Jensen weight: a smaller weight could not grow back within a few iterations."""
 
 _TINY = 1e-280
 _MIN_SLOPE = 1e-100
@@ -119,7 +119,7 @@ class RowAscent:
         self.r = self.factors.start()
 
     def q_of_children(self) -> FloatArray:
-        """Return the probability of each child to be on, 1 for visibles."""
+        """Return the probability that each child is on, 1 for visibles."""
         ones = np.ones(self.prepared.network.n_visible)
         return np.asarray(np.concatenate([ones, self.q])[self.child])
 
@@ -268,9 +268,9 @@ class Factors:
         return self.project(r * self.gradient(q, r), r)
 
     def gap(self, q: FloatArray, r: FloatArray) -> FloatArray:
-        """Bound by child what other weights with the same floor could add to F.
+        """Bound, for each child, the gain in F from other weights with the same floor.
 
-        F is concave, so its linearization at r bounds what is left.
+        F is concave, so its linearization at r bounds the remaining gain.
         """
         gradient, floor = self.gradient(q, r), self.floor
         peak, total = self.edges.max(gradient), self.edges.sum(gradient)
@@ -278,7 +278,7 @@ class Factors:
 
 
 class Solver:
-    """Weights to convergence: remembers which children are solved, and for which q."""
+    """Solve for the weights; store which children are solved, and for which q."""
 
     def __init__(self, factors: Factors) -> None:
         self.factors = factors

@@ -1,4 +1,4 @@
-"""The network and the rows as this engine sees them. Everything else works on one row at a time.
+"""The network and the rows in the layout of this engine, which works on one row at a time.
 
 `Segments` sums over the edges of each child, all children of a row at once.
 """
@@ -17,8 +17,8 @@ from noisyor.engines.contract import FREE, Evidence
 from noisyor.model.network import Network
 
 _TINY = 1e-300
-"""A parameter of zero counts as this: what is impossible then costs some hundred nats, and no
-infinity enters the arithmetic."""
+"""Replaces a parameter of zero: an impossible event then costs some hundred nats, and no infinity
+enters the arithmetic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,8 @@ def rows_of(
 def taking_part(prepared: Prepared, row: Row, ancestors_only: bool) -> LongArray:
     """Return the hidden nodes that take part in the inference of a row; the others are off.
 
-    All of them, or those that are clamped on and the ancestors of everything that is on.
+    These are all hidden nodes, or those that are clamped on and the ancestors of all nodes that are
+    on.
     """
     n_visible, n_hidden = prepared.network.n_visible, prepared.network.n_hidden
     if not ancestors_only:
@@ -146,7 +147,7 @@ class Segments:
         return np.repeat(by_run, self.lengths)
 
     def max_of_others(self, values: FloatArray) -> FloatArray:
-        """Return for every entry the largest other of its run; minus infinity if it is alone."""
+        """Return for every entry the largest other entry of its run; minus infinity without one."""
         best = self.max(values)
         at_best = values == self.spread(best)
         second = self.max(np.where(at_best, -np.inf, values))

@@ -23,7 +23,7 @@ _loading = threading.Lock()
 
 
 def find_device(name: str | None) -> str:
-    """Return ``"cpu"`` or the name of a GPU; None stands for the GPU, if there is one."""
+    """Return ``"cpu"`` or the name of a GPU; None selects the GPU, if there is one."""
     _start()
     if name is None:
         return "cuda" if wp.is_cuda_available() else "cpu"
@@ -53,7 +53,7 @@ def _start() -> None:
 
 @contextmanager
 def _no_stderr() -> Iterator[None]:
-    """Drop the text that the library writes, past Python, where there is no driver of a GPU."""
+    """Suppress the messages that the library prints if there is no driver of a GPU."""
     try:
         saved = os.dup(2)
     except OSError:  # a process that has none
@@ -97,7 +97,7 @@ def structure(kind: Any, device: str, **fields: Any) -> Any:
 
 
 def launch(kernel: Any, draws: int, arguments: list[Any], device: str) -> None:
-    """Run a kernel for every draw. One thread compiles it, however many want it."""
+    """Run a kernel for every draw; only one thread compiles it."""
     with _loading:
         kernel.module.load(device)
     wp.launch(kernel, dim=draws, inputs=arguments, device=device)

@@ -1,4 +1,4 @@
-"""The engine for accelerators: the contract on top of the kernels, draws shared out in launches."""
+"""The engine for accelerators: the contract on top of the kernels; launches share the draws."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from noisyor.engines.warp.kernels import Graph, Options, Output, Rows, Work, inf
 from noisyor.model.network import Network
 
 _MEMORY = {True: 1 << 26, False: 1 << 30}
-"""Bytes that one launch may work in: on a core, where they are taken in turn, and on a GPU."""
+"""Largest memory of one launch in bytes, on the CPU and on a GPU."""
 
 _DRAWS_AT_ONCE = 1 << 16
-"""Draws of the first launch on a GPU, which is idle with few."""
+"""Draws of the first launch on a GPU; with fewer, most of the GPU would be idle."""
 
 _TINY = 1e-300
 """Stands for a parameter of zero, so that no logarithm is infinite."""
@@ -151,8 +151,8 @@ class Prepared:
 class Batch:
     """A call of max-product: `run` infers some of its draws, the largest rows first.
 
-    Neighboring threads of a GPU wait for each other, so that rows of about the same size lie side
-    by side. Draw ``d`` of that order is sample ``d % n_samples`` of row ``order[d // n_samples]``.
+    Neighboring threads of a GPU wait for each other, so rows are sorted by size. Draw ``d`` of that
+    order is sample ``d % n_samples`` of row ``order[d // n_samples]``.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from noisyor.engines.contract import NEVER as LOWEST
 from noisyor.engines.contract import TIE as LARGEST_TIE
 
 NEVER = wp.constant(wp.float32(LOWEST))
-"""Log-odds of something that cannot be; finite, so that differences stay finite."""
+"""Log-odds of an impossible event; finite, so that differences stay finite."""
 
 _GOLDEN = wp.constant(wp.uint64(0x9E3779B97F4A7C15))
 _FIRST = wp.constant(wp.uint64(0xBF58476D1CE4E5B9))
@@ -45,7 +45,7 @@ def offset(slot: int, slots: int, draw: int, draws: int) -> int:
     """Return where entry ``slot`` of a draw lies in memory of ``slots`` times ``draws`` entries.
 
     The threads of a GPU take neighboring draws at once, so there the draw is the fastest index. A
-    core takes one draw after another, and reads a draw in one piece.
+    CPU core takes one draw after another, so there the entries of a draw are contiguous.
     """
     ...
 
@@ -160,7 +160,7 @@ class Options:
 
 @wp.struct
 class Work:
-    """Memory of a launch: ``draws`` times so many entries of every kind, see `offset`.
+    """Memory of a launch: entries for ``draws`` draws, laid out by `offset`.
 
     Entries by hidden node: ``belief``, ``incoming`` (sum of excesses), ``unary``, ``to_child``,
     ``known`` (0, 1, or 2 if free) and the list ``hidden`` of those that take part; with missing
@@ -209,8 +209,8 @@ _UNSEEN = wp.constant(wp.uint8(3))
 class Selection:
     """Numbers of nodes that take part: hidden ones, children that are on, and all children.
 
-    ``first`` and ``end`` of the row's ones, ``first_missing`` and ``end_missing`` of what was not
-    observed.
+    ``first`` and ``end`` of the row's ones, ``first_missing`` and ``end_missing`` of its unobserved
+    visibles.
     """
 
     hidden: int
@@ -224,7 +224,7 @@ class Selection:
 
 @wp.func
 def select(graph: Graph, rows: Rows, options: Options, work: Work, row: int, draw: int):
-    """Fill the lists of ``work`` for one draw; what takes no part is known to be off."""
+    """Fill the lists of ``work`` for one draw; nodes that take no part are off."""
     found = Selection()
     found.first = rows.ptr[row]
     found.end = rows.ptr[row + 1]
@@ -283,7 +283,7 @@ def _ancestors(
 ):
     """List the ancestors of the active visibles and of hidden nodes that are known to be on.
 
-    All others are taken to be off: nothing that is on needs them.
+    All other hidden nodes are taken as off.
     """
     n_hidden = graph.n_hidden
     count = int(0)
@@ -391,7 +391,7 @@ def decode(graph: Graph, work: Work, output: Output, draw: int):
 
 @wp.kernel(enable_backward=False)
 def infer(graph: Graph, rows: Rows, options: Options, work: Work, output: Output, first: int):
-    """Pass messages until none asks for a change, and decode; ``first`` is the first draw."""
+    """Pass messages until they converge, and decode; ``first`` is the first draw."""
     draw = wp.tid()
     row = (first + draw) // options.n_samples
     sample = (first + draw) % options.n_samples
@@ -446,7 +446,7 @@ def _start(
 
 @wp.func
 def _collect(graph: Graph, work: Work, found: Selection, draw: int):
-    """Compute beliefs from the messages that have come in, and clear these: equation T12."""
+    """Compute beliefs from the incoming messages, and clear these: equation T12."""
     for j in range(found.hidden):
         k = work.hidden[offset(j, graph.n_hidden, draw, work.draws)]
         at = offset(k, graph.n_hidden, draw, work.draws)
@@ -457,7 +457,7 @@ def _collect(graph: Graph, work: Work, found: Selection, draw: int):
 
 @wp.func
 def _update(graph: Graph, options: Options, work: Work, found: Selection, draw: int):
-    """Update all messages of all children; return the largest change that one asked for."""
+    """Update all messages of all children; return the largest residual."""
     residual = wp.float32(0.0)
     slot = int(0)
     for index in range(found.children):
@@ -510,7 +510,7 @@ def _update_child(
     draw: int,
     draws: int,
 ):
-    """Update the messages of one child's factor; return the largest change asked for.
+    """Update the messages of one child's factor; return the largest residual.
 
     Its edges are ``begin`` to ``end``, its messages begin at ``slot``; ``k`` is the number of a
     hidden child, negative for a visible one. Arrays are arguments, not fields of a structure, which
