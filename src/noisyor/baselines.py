@@ -1,4 +1,4 @@
-"""Three simple models of binary rows: what a noisy-OR network has to beat.
+"""Three simple models of binary rows, to compare a noisy-OR network with.
 
 * `independent_columns`: every column is on by itself, as often as in the training rows.
 * `learn_mixture`: every row belongs to one of several classes, columns are independent given it.

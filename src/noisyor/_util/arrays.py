@@ -1,9 +1,9 @@
 """Types of arrays, ragged rows, checked sparse matrices, and numerically stable functions.
 
-Networks keep the parents of their nodes as ragged rows, observations their ones and their
-unobserved entries: the columns of all rows in one array, with pointers to where each row begins.
-Unlike a SciPy matrix, a slice of rows shares the columns with the whole. The functions are plain
-NumPy, independent of the compiled ones that they test.
+Ragged rows hold the parents of nodes in a network, and the ones and unobserved entries of
+observations: the columns of all rows in one array, with pointers to the start of each row. Unlike
+in a SciPy matrix, a slice of rows shares the columns with the whole. The numerical functions are
+plain NumPy, independent of the compiled ones that they test.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Rows(NamedTuple):
         return np.repeat(first, np.diff(ptr)) + self.columns[ptr[0] : ptr[-1]]
 
     def rebased(self) -> Rows:
-        """Return the same rows with pointers from 0 and no columns but their own."""
+        """Return the same rows with pointers that start at 0 and only their own columns."""
         return Rows(self.ptr - self.ptr[0], self.columns[self.ptr[0] : self.ptr[-1]])
 
     def take(self, index: LongArray) -> Rows:
@@ -84,7 +84,7 @@ class Rows(NamedTuple):
         return sparse.csr_array(arrays, shape=(self.n_rows, n_visible))
 
     def as_bytes(self) -> Iterator[bytes]:
-        """Iterate over the columns of each row as bytes, which are equal where the rows are."""
+        """Iterate over the columns of each row as bytes; equal rows have equal bytes."""
         ptr, columns = self.rebased()
         content = columns.astype(np.int32, copy=False).tobytes()
         return (content[start:stop] for start, stop in pairwise((ptr * 4).tolist()))
@@ -191,8 +191,8 @@ def logistic_function(log_odds: npt.ArrayLike) -> FloatArray:
 def standard_error_of_mean(values: FloatArray, weights: FloatArray | None = None) -> float:
     """Return the standard error of the mean of values (n,); NaN for a single row.
 
-    ``weights`` (n,) say how many rows each value stands for, None for one each: a row of weight w
-    counts as w rows with the same value.
+    ``weights`` (n,) of the rows, None if all are 1: a row of weight w counts as w rows with the
+    same value.
     """
     weight = np.ones(len(values)) if weights is None else weights
     n_rows = weight.sum()

@@ -73,13 +73,13 @@ def existing(path: str | os.PathLike[str]) -> Path:
 def reading(
     where: object, *more: type[Exception], fault: str = "damaged or incomplete"
 ) -> Iterator[None]:
-    """Turn whatever a damaged file raises into one `InvalidDataError` that names the file.
+    """Convert any exception from a damaged file to one `InvalidDataError` that names the file.
 
     Parameters
     ----------
     where : the file, and the position in it.
     more : further exceptions of a parser that mean damage.
-    fault : what the message says.
+    fault : text of the message.
     """
     damage: tuple[type[Exception], ...] = (*_DAMAGE, *more, OSError)
     try:
@@ -122,7 +122,7 @@ def decompressed(raw: IO[bytes], where: object) -> Iterator[IO[bytes]]:
 
 
 PROBE_BYTES = 2**20
-"""Bytes that must fit on the disk before work begins."""
+"""Bytes that must be free on the disk before work begins."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """First characters by which a spreadsheet takes a text for a formula."""
@@ -215,9 +215,9 @@ def _mode(target: Path) -> int:
 
 
 def take_lock(handle: int) -> bool | None:
-    """Lock an open file without waiting, and tell whether it worked.
+    """Lock an open file without waiting; return whether it is locked.
 
-    None says that the file system has no locks. The lock ends when the file is closed.
+    None means that the file system has no locks. The lock ends when the file is closed.
     """
     try:
         if sys.platform == "win32":  # pragma: no cover
@@ -242,7 +242,7 @@ def locked(target: Path, doing: str) -> Iterator[None]:
     Parameters
     ----------
     target : the file or folder.
-    doing : what the process does, for the message to others.
+    doing : description of the work, for the error message in another process.
 
     Raises
     ------
@@ -328,7 +328,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file in one step; what UTF-8 does not have (half a surrogate pair) is a ``?``."""
+    """Replace a file in one step; characters that UTF-8 cannot encode become ``?``."""
     with _naming(path):
         write_atomically(real_path(path), text.encode(errors="replace"))
 

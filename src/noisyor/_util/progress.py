@@ -23,7 +23,7 @@ LOG = logging.getLogger("noisyor")
 LOG.addHandler(logging.NullHandler())  # silent unless the user configures logging
 
 SECONDS_BETWEEN_LINES = 10.0
-"""Where there is no terminal, and in a log, a line is written this often."""
+"""Seconds between two lines of progress, if there is no terminal, and in a log."""
 
 
 def warn(message: str, category: type[Warning] = RuntimeWarning, stacklevel: int = 2) -> None:
@@ -33,7 +33,7 @@ def warn(message: str, category: type[Warning] = RuntimeWarning, stacklevel: int
 
 
 class TimeUpError(Exception):
-    """The time limit of a job has passed; a caller that has a result by then returns it."""
+    """The time limit of a job has passed; a caller that has a result returns it."""
 
 
 class Job:
@@ -118,9 +118,9 @@ def progress_bar(
 ) -> Any:
     """Return a progress bar on stderr, which is shown after ``delay`` seconds.
 
-    ``show=None`` shows it on a terminal or in a notebook only. Where nothing is shown there is no
-    lock either: tqdm's is shared with all forked processes, and one that is killed while it holds
-    the lock would stop them all.
+    ``show=None`` shows it on a terminal or in a notebook only. Without a visible bar there is no
+    lock: tqdm shares its lock with all forked processes, and a process that is killed while holding
+    it would block all others.
     """
     if isinstance(show, Job):
         return show.phase(total, description, unit)
@@ -155,7 +155,7 @@ def _is_interactive() -> bool:
 
 
 def _is_notebook() -> bool:
-    """Tell whether this is a Jupyter kernel, whose stderr is not a terminal."""
+    """Return whether this is a Jupyter kernel, whose stderr is not a terminal."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
 
@@ -214,13 +214,13 @@ class ProgressBar:
             self.job.check()
 
     def skip(self, n: float) -> None:
-        """Count work that was done earlier and says nothing about the speed."""
+        """Count work that was done earlier, without effect on the estimated speed."""
         if self.screen is not None:
             self.screen.initial += n
         self.update(n)
 
     def refresh(self) -> None:
-        """Draw the bar again, so that its clock goes on."""
+        """Draw the bar again to update its clock."""
         if self.screen is not None:
             self.screen.refresh()
 

@@ -15,7 +15,7 @@ _MAX_COUNT = 2**31 - 1
 
 
 class Rule(NamedTuple):
-    """A rule for a setting: ``valid`` decides, ``expected`` says it in words."""
+    """A rule for a setting: ``valid`` checks a value, ``expected`` describes valid values."""
 
     valid: Callable[[Any], bool]
     expected: str
@@ -27,7 +27,7 @@ class Rule(NamedTuple):
 
 
 def is_finite(value: object) -> bool:
-    """Tell whether a setting is a number that is finite as a float."""
+    """Return whether a setting is a number that is finite as a float."""
     if not isinstance(value, Real):
         return False
     try:
@@ -37,7 +37,7 @@ def is_finite(value: object) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    """Tell whether a setting is a whole number; True and False are not."""
+    """Return whether a setting is an integer; True and False are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -77,7 +77,7 @@ def choice(*allowed: str) -> Rule:
 
 
 def or_none(rule: Rule) -> Rule:
-    """Return the rule that a setting is None, or as another rule says."""
+    """Return the rule that a setting is None or satisfies another rule."""
     if rule.valid(None):
         return rule
     return Rule(lambda value: value is None or rule.valid(value), f"{rule.expected} or None")

@@ -73,7 +73,7 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
 
 
 def _marks(encoding: str | None) -> tuple[str, str]:
-    """Return how pixels that are on and off are printed, two characters wide."""
+    """Return the texts of pixels that are on and off, two characters wide."""
     try:
         "██·".encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

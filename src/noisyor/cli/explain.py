@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DEFAULT_ROWS = 10
 _FAINT = 0.01
 _DRAWS = 1024
-"""Draws for the probabilities of unknown columns: one row only, so that they can be many."""
+"""Draws for the probabilities of unknown columns; many, because there is one row only."""
 
 
 @click.command()
@@ -154,7 +154,7 @@ def _print_odd(
     reading: dict[str, Any],
     as_json: bool,
 ) -> int:
-    """Print the least likely rows, each with the entries that surprise most."""
+    """Print the least likely rows, each with its least likely entries."""
     from dataclasses import asdict
 
     from noisyor.explanation.odd import odd_rows

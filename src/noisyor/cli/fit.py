@@ -215,7 +215,7 @@ def resume(
 
 
 def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) -> str | None:
-    """Return the kind of model, None if the data decide; every setting must apply to it."""
+    """Return the kind of model, None if the data determine it; check that all settings apply."""
     if topics is not None:
         if set(given) & {"n_components", "objective", "n_layers", "feature_shape"} or kind not in (
             None,
@@ -315,7 +315,7 @@ class Plan:
 
     ``data`` is a path; ``reading`` is for `ReadOptions.from_json`; ``settings`` are names and
     values of the table of options. ``held_out`` is a share of the rows, None for a tenth of them if
-    there are twenty. ``resamples`` is how often to learn again to see which causes recur.
+    there are twenty. ``resamples`` is the number of resamples by which recurring causes are found.
     """
 
     data: str
@@ -377,7 +377,7 @@ def _run(
     *,
     resuming: bool,
 ) -> Fitted:
-    """Read the data of a plan, fit, evaluate and save; say how to continue after Ctrl-C."""
+    """Read the data of a plan, fit, evaluate and save; after Ctrl-C print how to continue."""
     is_watched = progress and sys.stderr.isatty()
     if is_watched:  # first of all: what follows imports a compiler
         click.echo(f"reading {plan.data} ...", err=True)

@@ -1,4 +1,4 @@
-"""`noisyor impute`: missing entries of a table filled in by a model."""
+"""`noisyor impute`: fill in missing entries of a table."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _InOrder(click.Group):
-    """Commands are listed in the order in which they are used, not by the alphabet."""
+    """List commands in the order in which they are used, not alphabetically."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

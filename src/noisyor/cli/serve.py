@@ -1,4 +1,4 @@
-"""`noisyor serve`: an interactive page about a model, and what other servers share with it."""
+"""`noisyor serve`: an interactive page about a model, and functions for other servers."""
 
 from __future__ import annotations
 

@@ -397,7 +397,7 @@ def open_parquet(path: Path) -> Any:
 
 
 def reading_parquet(path: Path) -> AbstractContextManager[None]:
-    """Return a context in which whatever a damaged file raises becomes one error that names it."""
+    """Return a context that converts exceptions from a damaged file to one error that names it."""
     import pyarrow
 
     faults = (pyarrow.ArrowException, UnicodeDecodeError, KeyError)

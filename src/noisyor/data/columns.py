@@ -96,7 +96,7 @@ _MAX_CELLS = 2**27
 """Tables with more entries are not searched."""
 
 _MAX_LOG_CHANCE = -20.0
-"""A group counts if chance alone would make one with less than this log-probability."""
+"""A group counts if its log-probability by chance is below this."""
 
 
 class OneHot(NamedTuple):
@@ -109,9 +109,8 @@ class OneHot(NamedTuple):
 def find_one_hot(rows: Observations) -> tuple[OneHot, ...]:
     """Find neighboring columns with exactly one of them on in every row, from left to right.
 
-    Rows with an unobserved entry in a group have at most one column on. Columns that would look
-    like a group by chance, such as one that is nearly always on beside one that never is, are left
-    out.
+    Rows with an unobserved entry in a group have at most one column on. Groups that may occur by
+    chance, such as a column that is nearly always on beside one that never is, are left out.
     """
     if rows.n_rows * rows.n_visible > _MAX_CELLS:
         return ()

@@ -53,8 +53,8 @@ class Observations:
         are selected; randomness is keyed by it.
     column_names : optional names of the columns, (n_visible,).
     shape : shape of one observation, ``(n_visible,)`` or that of an image.
-    weights : (n_rows,) how many rows each one stands for, positive; None if each stands for one.
-        Every sum and mean over rows counts them.
+    weights : (n_rows,) positive number of rows that each row stands for; None if all are 1. Every
+        sum and mean over rows is weighted.
 
     Examples
     --------
@@ -315,8 +315,9 @@ class Observations:
     def unique_rows(self) -> tuple[Observations, LongArray]:
         """Return every distinct row once, with the weights of its repetitions summed.
 
-        Rows are the same if their ones and their unobserved entries are. They come in the order of
-        their first occurrence and keep its id. If no row is repeated, nothing is copied.
+        Rows are equal if their ones and their unobserved entries are equal. The distinct rows are
+        in the order of their first occurrence and keep its id. If no row is repeated, nothing is
+        copied.
 
         Returns
         -------
@@ -391,7 +392,7 @@ class Observations:
     def fingerprint(self) -> str:
         """Return the SHA-256 of the data: size, ones, unobserved entries and weights in order.
 
-        Names, image shape and ``row_ids`` do not enter, nor does the form the data came in.
+        Names, image shape, ``row_ids`` and the form of the input have no effect.
         """
         digest = hashlib.sha256(f"{self.n_visible} columns, {self.n_rows} rows".encode())
         for part in (self._ones.rebased(), self._missing.rebased()):
@@ -539,7 +540,7 @@ Hint = Callable[[float, Sequence[str]], str]
 
 
 def _hint_for_arrays(value: float, columns: Sequence[str]) -> str:
-    """Return what to do with a value that is neither 0 nor 1."""
+    """Return a hint about a value that is neither 0 nor 1."""
     if value < 0:
         return f"np.where(X == {value:g}, np.nan, X) says that {value:g} is missing"
     return "X > 0 turns counts into 0 and 1"
@@ -763,7 +764,7 @@ def check_size(n_rows: int, n_visible: int) -> None:
 
 
 def check_width(n_columns: int, expected: int | None) -> None:
-    """Check that the data are as wide as expected; None expects nothing."""
+    """Check that the data have the expected number of columns; None accepts any number."""
     if expected is not None and n_columns != expected:
         raise InvalidDataError(
             f"the data have {n_columns} columns, expected {expected} (n_visible)"

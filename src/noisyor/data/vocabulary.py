@@ -1,4 +1,4 @@
-"""Turn texts into binary rows: which of the most frequent words each document contains.
+"""Convert texts to binary rows that say which frequent words each document contains.
 
 The rules are those of the paper's experiments. ASCII letters become lower case, ASCII punctuation
 is deleted (not replaced by a blank, so ``great,fun`` becomes one word), and the rest is split on
@@ -66,8 +66,8 @@ def vectorize(
     train_texts, test_texts : any iterables; each is consumed once, text by text.
     max_words : size of the vocabulary: the words with the most occurrences in the training texts;
         of equally frequent words those that come last in the order of their UTF-8 bytes.
-    max_tokens : only the first tokens of a document count as present, known words or not. The
-        occurrences are counted in whole texts all the same.
+    max_tokens : only the first tokens of a document count as present, known words or not.
+        Occurrences are nevertheless counted in whole texts.
     name : of the data.
 
     Examples

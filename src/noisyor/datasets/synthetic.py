@@ -110,8 +110,9 @@ def true_features() -> BinaryArray:
 def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionData:
     """Draw images of 14 x 14 pixels, about 23 % of them on, each with more than two stamps.
 
-    Every shape lies at each of 10 x 10 positions with probability 0.01, independently; images
-    with two stamps or fewer are drawn again. Fewer images of one seed are the first of more.
+    Every shape lies at each of 10 x 10 positions with probability 0.01, independently; images with
+    two stamps or fewer are drawn again. With the same seed, fewer images are the first of more
+    images.
 
     Parameters
     ----------

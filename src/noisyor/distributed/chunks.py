@@ -132,7 +132,7 @@ def _first_few(items: Sequence[str]) -> str:
 
 
 class ClusterRows:
-    """Rows on a cluster, as the client sees them.
+    """Rows on a cluster, from the view of the client.
 
     Parameters
     ----------
@@ -173,8 +173,8 @@ class ClusterRows:
     def select(self, ranges: Ranges, keep: bool = False) -> TaskRows:
         """Return the rows of a task.
 
-        The chunks of a Dask collection are computed for it; ``keep`` holds on to them until
-        `forget`, for tasks that follow.
+        The chunks of a Dask collection are computed for it; ``keep`` keeps them on the cluster
+        until `forget`, for later tasks.
         """
         if not self._parts:
             return TaskRows(list(ranges))

@@ -1,8 +1,8 @@
 """Explanations and bounds of rows that workers of a cluster read.
 
 Results of all rows come back to the client, or workers write them to a folder: one Parquet file for
-each chunk of rows, complete or not there at all. The folder belongs to one run; the same call given
-again writes the files that are missing.
+each chunk of rows, written atomically. The folder belongs to one run; repeating the call writes the
+missing files.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def bounds_of_chunk(
 ) -> tuple[list[tuple[FloatArray, FloatArray | None]], FloatArray | None]:
     """Task: mode and ELBO of each row by each method, and the weights of the rows.
 
-    The ELBO is None where it is the mode, so that it does not travel twice.
+    The ELBO is None if it equals the mode, so that it is not sent twice.
     """
     network, found = job.network_at(), []
     for method in methods:

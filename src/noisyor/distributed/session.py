@@ -36,7 +36,7 @@ ROWS_AT_ONCE = 16 * ROWS_OF_BLOCK
 """Rows that a task of a sum has in memory; a power of two of blocks, so a node of the tree."""
 
 _TASKS_PER_THREAD = 8
-"""Tasks of a sum for each thread of the cluster, so that all threads finish at about one time."""
+"""Tasks of a sum per thread of the cluster, so that all threads finish at about the same time."""
 
 _MIN_ROWS_OF_TASK = 8 * ROWS_OF_BLOCK
 
@@ -158,7 +158,7 @@ class Session:
     ) -> list[FloatArray]:
         """Return the sum of ``function(rows, job, **shared)`` over batches of the tasks' rows.
 
-        Workers add up; only the total comes back to the client.
+        Workers add the results; only the total is sent to the client.
         """
         with self._connected():
             first = self._submit(sum_over_batches, tasks, {"compute": function, **shared})
@@ -203,7 +203,7 @@ class Session:
             return max(1, sum(map(int, self.client.nthreads().values())))
 
     def identity(self) -> bytes:
-        """Return what identifies the rows: their number, and the content of the first chunk."""
+        """Return the identity of the rows: their number, and the content of the first chunk."""
         reader = self.rows.reader
         first = self.rows.select([reader.chunk_range(int(reader.filled[0]))])
         ((_, found),) = self.map_tasks(apply_to_chunk, iter([first]), compute=_identity)

@@ -20,7 +20,7 @@ from noisyor.learning.train import Batches, HeldOut, default_method, order_of, t
 from noisyor.model.network import Network
 
 MIN_BATCH_ROWS = 8192
-"""Rows of the smallest minibatch that is worth a message, and of a block that is shuffled."""
+"""Smallest number of rows in a minibatch on a cluster, and in a block that is shuffled."""
 
 _SAMPLE_ENTRIES, _MIN_SAMPLE_ROWS = 2**19, 5_000
 """Entries of a sample of rows, approximately, and its smallest number of rows."""

@@ -1,4 +1,4 @@
-"""Inference methods, and functions that answer questions about rows with a network."""
+"""Inference methods, and functions that apply a network to rows."""
 
 import lazy_loader as lazy
 

@@ -114,8 +114,8 @@ def clamp_of(network: Network, hidden: Any, n_rows: int) -> npt.NDArray[np.uint8
 class Score:
     """A bound on ``log p(x)``, in nats.
 
-    ``per_row`` (n_rows,); ``weights`` (n_rows,) how many rows each one stands for, None for one
-    each; ``mean`` over rows; ``standard_error`` of the mean, NaN for one row.
+    ``per_row`` (n_rows,); ``weights`` (n_rows,) of the rows, None if all are 1; ``mean`` over rows;
+    ``standard_error`` of the mean, NaN for one row.
     """
 
     per_row: FloatArray
@@ -138,7 +138,7 @@ class Score:
 
 
 class MethodScore(NamedTuple):
-    """Bounds that one method gives: at its best explanation, and its own."""
+    """Bounds of one method: log p(h, x) at its best explanation, and its own bound."""
 
     mode: Score
     elbo: Score

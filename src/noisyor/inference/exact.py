@@ -44,8 +44,8 @@ def enumerate_posterior(network: Network | FittedModel, X: Any) -> ExactPosterio
     Parameters
     ----------
     network : at most ``MAX_HIDDEN`` hidden nodes; time and memory double with each one.
-    X : observations; unobserved visibles are summed out of p. A row that the network can never
-        produce has no posterior and is refused.
+    X : observations; unobserved visibles are summed out of p. A row with probability zero has no
+        posterior and is rejected.
 
     Examples
     --------
@@ -77,13 +77,13 @@ def enumerate_posterior(network: Network | FittedModel, X: Any) -> ExactPosterio
 def average_by_row(weight: FloatArray, values: npt.NDArray[Any]) -> FloatArray:
     """Multiply weights (n_rows, n) by values (n, m) without BLAS.
 
-    BLAS sums a row in an order that depends on the rows beside it, and so would its last bits.
+    BLAS sums a row in an order that depends on the other rows, which would change its last bits.
     """
     return np.stack([(weight * column).sum(axis=1) for column in values.T], axis=1)
 
 
 def check_possible(best: FloatArray) -> None:
-    """Refuse rows whose best ``log p(h, x)``, (n_rows,), is minus infinity."""
+    """Reject rows whose best ``log p(h, x)``, (n_rows,), is minus infinity."""
     impossible = np.flatnonzero(np.isneginf(best))
     if impossible.size:
         raise InvalidDataError(

@@ -54,8 +54,8 @@ class JointMaxProduct:
     temperature : scale of the logistic noise on the unaries of states and features; 0 for
         none. Without noise all features come out equal, so 0 is useful only for a single feature
         or for given features.
-    tolerance : stop once no message asks for a larger change; 0 forces all rounds. With given
-        features every row stops for itself (by the collapsed schedule).
+    tolerance : stop when the largest residual of a message is below this; 0 runs all rounds. With
+        given features and the collapsed schedule, every row stops separately.
     keep_beliefs : also return the log-odds.
     schedule : ``"collapsed"`` passes a message through AND and OR and back in one iteration.
         ``"two-stage"``, the order of the paper's experiments, updates all messages in parallel and
@@ -94,7 +94,7 @@ class JointMaxProduct:
 
 @dataclass(frozen=True, eq=False)
 class Factorization:
-    """Binary states and features, and what they draw together.
+    """Binary states and features, and their reconstruction of the data.
 
     Attributes
     ----------
@@ -102,10 +102,10 @@ class Factorization:
     features : uint8 (n_components, n_columns), or (n_components, height, width).
     reconstruction : uint8, in the shape of the data, missing entries filled in.
     iterations : rounds of message passing; the most of any row if features were given.
-    residual : largest change that a message still asked for at the end.
-    converged : whether that was below the tolerance.
-    state_beliefs, feature_beliefs : float32 log-odds in the shapes of ``states`` and
-        ``features``, or None if they were not asked for; given features are plus or minus infinity.
+    residual : largest residual of a message in the last iteration.
+    converged : whether the residual is below the tolerance.
+    state_beliefs, feature_beliefs : float32 log-odds in the shapes of ``states`` and ``features``,
+        or None if they were not requested; given features are plus or minus infinity.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def pmp_factorize(
         ``sqrt(1 - (1 - density) ** (1 / n_components))``, with which a share ``density`` of the
         entries of X is on.
     density : see above.
-    flip_probability : probability that an entry of X is not what the product says; 0 clamps it.
+    flip_probability : probability that an entry of X differs from the product; 0 allows no errors.
     seed : key of the noise. The noise of an activation depends on (seed, row id, index) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -214,7 +214,7 @@ def pmp_deconvolve(
     engine: EngineLike = "auto",
     progress: Progress = False,
 ) -> Factorization:
-    """Find features and where they lie, wholly inside the image: blind deconvolution.
+    """Find features and their positions, entirely inside the image: blind deconvolution.
 
     All other parameters are those of `pmp_factorize`.
 
@@ -224,9 +224,9 @@ def pmp_deconvolve(
     n_components, feature_shape : number and (height, width) of the features; may be left out if
         ``features`` are given.
     features : binary (n_components, height, width), to infer the states only.
-    state_probability : prior probability of a feature at a position. 1e-75, that of the
-        noisy-OR paper's code, asks for the fewest states that explain all pixels; 0.01 is
-        that of the original experiment.
+    state_probability : prior probability of a feature at a position. 1e-75, as in the code of the
+        noisy-OR paper, favors the fewest states that explain all pixels; 0.01 is the value of the
+        original experiment.
     feature_probability : prior probability that a pixel of a feature is on.
 
     Examples

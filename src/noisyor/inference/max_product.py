@@ -1,6 +1,6 @@
 """Max-product inference: the most likely causes of each row, or perturbed samples of them.
 
-With them the bound Elbo^MP on ``log p(x)`` that training climbs.
+They also give the bound Elbo^MP on ``log p(x)`` that training maximizes.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class MaxProduct(BlockMethod):
         scale on the unary of every hidden node.
     max_iterations : rounds of parallel message updates at most.
     damping : weight of the old message, 0 <= damping < 1.
-    tolerance : a row stops once no message asks for a larger change; 0 forces all rounds.
+    tolerance : a row stops when the largest residual of a message is below this; 0 runs all rounds.
     ancestors_only : restrict each row to the ancestors of its active visibles, all other causes
         off. Far less work for sparse data in deep networks.
     icm : sweeps of iterated conditional modes (ICM) after decoding, at most; 0 for none. ICM flips
-        one node at a time while the exact ``log p(h, x)`` rises, so it never lowers it.
+        one node at a time as long as the exact ``log p(h, x)`` rises.
     n_samples : explanations per row; more than one makes sense with a temperature.
     keep_beliefs : also return the log-odds of every hidden node.
     keep_messages : also return these and the message of every edge, to study inference. The NumPy
-        engine computes them, one row after another, whatever engine is asked for.
+        engine computes them, one row after another, for any ``engine``.
     schedule : order of the messages. ``"collapsed"`` computes those inside a noisy-OR factor from
-        one another. ``"two-stage"`` stores and damps each of them as the authors' software does:
-        slower, and with loops it often converges elsewhere.
+        one another. ``"two-stage"`` stores and damps each of them as the authors' software does: it
+        is slower, and with loops it often converges to another result.
 
     Examples
     --------

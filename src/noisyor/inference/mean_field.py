@@ -40,7 +40,7 @@ class MeanField(BlockMethod):
     r_iterations : steps on r in a round, at most if a tolerance is given.
     tolerance : None runs all rounds and steps. A number stops a row when a round raises its bound
         by less than this, and the steps on r of a child when they could gain no more than a
-        hundredth of it. 1e-4 loses nothing that matters.
+        hundredth of it. 1e-4 changes results negligibly.
     keep_q : return q with the posterior; False saves memory.
 
     Examples

@@ -50,7 +50,7 @@ class Bounds(NamedTuple):
 
 
 class Method(Protocol):
-    """An inference method that can train a network. Methods are values: settings, no memory.
+    """An inference method that can train a network. Methods are values without state.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Method(Protocol):
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Bounds:
-        """Return the bounds that the method gives at test time: no noise, one explanation."""
+        """Return the bounds at test time: without noise, one explanation per row."""
         ...
 
     def settings(self) -> dict[str, object]:
@@ -133,17 +133,17 @@ class Posterior:
     states : sparse (n_rows * n_samples, n_hidden) uint8, the causes that are on.
     log_joint : (n_rows * n_samples,) exact ``log p(h, x)``, unobserved visibles summed out.
     iterations : (n_rows * n_samples,) rounds of message passing that were run.
-    residual : (n_rows * n_samples,) largest change that a message still asked for at the end.
-    converged : (n_rows * n_samples,) whether that was below the tolerance.
+    residual : (n_rows * n_samples,) largest residual of a message in the last iteration.
+    converged : (n_rows * n_samples,) whether the residual is below the tolerance.
     n_samples : number of explanations per row.
     beliefs : (n_rows * n_samples, n_hidden) float32 log-odds of the max-marginals, or None if they
-        were not asked for. Nodes that were left out as non-ancestors have -1e30.
+        were not requested. Nodes that were left out as non-ancestors have -1e30.
     messages : (n_rows * n_samples, n_edges) float32 log-odds that each child sends to its parent,
         edges as in ``network.edge_child`` and ``network.parent``; NaN where the child is
-        unobserved. None if they were not asked for.
+        unobserved. None if they were not requested.
     q : (n_rows, n_hidden) mean-field probabilities of the causes, or None if another method was
-        used or they were not kept. With them come rounds in ``iterations`` and, in ``residual``,
-        what the last round added to the bound.
+        used or they were not kept. With mean-field, ``iterations`` holds the rounds and
+        ``residual`` the gain of the last round.
     elbo_vi : (n_rows,) the mean-field bound on ``log p(x)``, or None.
 
     Examples
@@ -213,7 +213,7 @@ class Posterior:
         return replace(self, **{name: values[draws] for name, values in self.arrays().items()})
 
     def arrays(self) -> dict[str, Any]:
-        """Return the attributes that hold a draw for each row and sample, by name."""
+        """Return the attributes with an entry for each row and sample, by name."""
         return {
             name: values
             for name, values in vars(self).items()

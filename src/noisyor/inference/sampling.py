@@ -1,10 +1,10 @@
 """Posterior quantities beyond the mode: log p of rows, marginals of causes, predictions.
 
-Two ways around enumeration, both exact where the hidden states are few. `explore_configurations`
-collects a set of likely configurations of each row and estimates by annealed importance sampling
-what the set leaves out: bounds on and estimates of ``log p(x)``, and marginals of causes.
-`WeightedStates` collects states by Gibbs sampling and weighs them by their exact probability:
-predictions of visible nodes.
+There are two estimators, both exact if there are few hidden states. `explore_configurations`
+collects a set of likely configurations of each row and estimates the probability outside the set by
+annealed importance sampling. It gives bounds and estimates of ``log p(x)``, and marginals of
+causes. `WeightedStates` collects states by Gibbs sampling and weighs them by their exact
+probability. It gives predictions of visible nodes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ _N_STAY = 4
 _EFFORT: dict[str, Any] = {"n_samples": 8, "n_expansions": 16, "n_chains": 8, "n_steps": 16}
 _EFFORT_IF_LARGE: dict[str, Any] = {"n_samples": 4, "n_expansions": 8, "n_chains": 4, "n_steps": 16}
 _LARGE = 5000
-"""Edges from which a network is large: one to three milliseconds a row below, a dozen above."""
+"""Number of edges above which a network is large. A row takes one to three milliseconds below,
+about twelve above."""
 
 _PILOT, _TEMPERED = (8, 16), (8, 64)
 """Chains and steps of `_tempered`: of the run that finds where chains start, and of the estimate.
@@ -86,17 +87,17 @@ _COLLECT, _SETTLE = 8, 2
 """Sweeps of the first phase, and sweeps of the second before its draws count."""
 
 _LEAST = 1e-9
-"""Least noise and least failure of sampled networks: every row has a probability then, and chains
-mix; dividing by the probability of an entry takes it out again."""
+"""Smallest noise and failure probability of sampled networks, so that every row has a positive
+probability and chains mix. Dividing by the probability of an entry removes their effect."""
 
 _LEAST_IF_EXACT = 1e-100
-"""Least noise where states are enumerated: as good as none, but its logarithm is finite."""
+"""Smallest noise if states are enumerated: negligible, but with a finite logarithm."""
 
 _MOST_TOTAL = 600.0
 """Largest total parameter whose exponential, and its inverse, are normal numbers."""
 
 _NEGLIGIBLE = 1e-13
-"""Least mass of a state that is looked at."""
+"""Smallest mass of a state that is used."""
 
 _BLOCK_CELLS = 2**21
 
@@ -146,10 +147,10 @@ def explore_configurations(
     engine: EngineLike = "auto",
     progress: bool | None = False,
 ) -> AnnealingResult:
-    """Collect likely configurations of every row, and run chains for what they leave out.
+    """Collect likely configurations of every row, and run chains outside them.
 
-    ``starts`` are the states that `find_starts` returns for all rows, if they are at hand;
-    ``n_samples`` then has no effect.
+    ``starts`` are the states that `find_starts` returned for all rows, if known; ``n_samples`` then
+    has no effect.
     """
     check_count("n_samples", n_samples, 0)
     check_count("n_expansions", n_expansions, 0)
@@ -229,7 +230,7 @@ def evidence_bound(
 
     S holds the mode refined by ICM, samples of perturb-and-max-product, and all single flips of the
     ``n_expansions`` most likely members found so far. The bound is at least Elbo^MP at the same
-    mode, never falls as ``n_expansions`` grows, and is exact once S holds everything.
+    mode, never falls as ``n_expansions`` grows, and is exact if S is complete.
 
     Parameters
     ----------
@@ -275,9 +276,9 @@ def estimate_evidence(
 ) -> EvidenceEstimate:
     """Estimate ``log p(x)`` of every row by annealed importance sampling, with standard errors.
 
-    Each chain starts from independent causes with the probabilities that a small set of likely
-    configurations gives them, and passes to the posterior by Gibbs sweeps. The average weight of
-    the chains is an unbiased estimate of ``p(x)``.
+    Each chain starts from independent causes with their probabilities under a small set of likely
+    configurations, and moves to the posterior by Gibbs sweeps. The average weight of the chains is
+    an unbiased estimate of ``p(x)``.
 
     Parameters
     ----------
@@ -315,7 +316,7 @@ class LogProbability(EvidenceEstimate):
     """``log p`` of rows, in nats; exact, or an estimate.
 
     ``per_row``, ``mean`` and ``standard_error`` as in `Score`, ``error`` and ``mean_error`` as in
-    `EvidenceEstimate`, zero if exact; ``bound`` (n_rows,) what a set of explanations guarantees;
+    `EvidenceEstimate`, zero if exact; ``bound`` (n_rows,) lower bound from a set of explanations;
     ``exact`` whether all hidden states were enumerated.
     """
 
@@ -338,14 +339,14 @@ def log_probability(
 ) -> LogProbability:
     """Compute ``log p`` of every row: exactly if there are few hidden states, else an estimate.
 
-    Rows that are the same get the same value, whatever rows are beside them. Unobserved visibles
-    are summed out.
+    Equal rows get equal values, independently of the other rows. Unobserved visibles are summed
+    out.
 
     Parameters
     ----------
     network : a `Network` or a fitted estimator.
     X : rows in any form that `Observations.of` takes.
-    seed : key of the samples; those of a row depend on the seed and on what the row holds.
+    seed : key of the samples; those of a row depend on the seed and on the content of the row.
     engine, progress : as in `explain`.
 
     Examples
@@ -476,8 +477,8 @@ def marginals(
     X : observations in any form that `Observations.of` takes; NaN marks an unobserved visible.
     method : ``"auto"``: exact if there are few hidden states, else ``"chains"``. ``"exact"``: all
         hidden states are enumerated. ``"chains"``: exact weights on a set of likely configurations,
-        and chains of annealed importance sampling for what lies outside; the most accurate
-        estimate, with calibrated errors. ``"set"``: the set alone; fast, no errors.
+        and chains of annealed importance sampling for the rest; the most accurate estimate, with
+        calibrated errors. ``"set"``: the set alone; fast, no errors.
     n_samples : number of chains, and of members of the set whose single flips are added.
     hidden, engine, progress : as in `explain`.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
@@ -532,7 +533,7 @@ def chain_settings(n_chains: int) -> dict[str, Any]:
 
 
 class WeightedStates(NamedTuple):
-    """States of the causes, and how much of the posterior of some rows each stands for.
+    """States of the causes, and their posterior probabilities given some rows.
 
     ``rows`` the rows; ``states`` (n_states, n_hidden); ``mass`` (n_rows, n_states), dense or
     sparse, sums to one in every row; ``log_mass`` (n_rows, n_states) its logarithm where all states
@@ -552,7 +553,7 @@ class WeightedStates(NamedTuple):
 
 
 def few_configurations(network: Network) -> bool:
-    """Tell whether a network has few enough hidden states to enumerate them for many rows."""
+    """Return whether a network has few enough hidden states to enumerate them for many rows."""
     most = min(_MAX_CONFIGURATIONS, _MAX_CELLS / network.n_visible)
     return network.n_hidden <= math.log2(most)
 
@@ -560,7 +561,7 @@ def few_configurations(network: Network) -> bool:
 def _possible(network: Network, exact: bool) -> Network:
     """Return the network with so little noise that every row has a probability.
 
-    Where states are sampled, failures have a least probability as well.
+    If states are sampled, failures have a smallest probability as well.
     """
     theta, noise = np.array(network.theta), network.leak_param[: network.n_visible]
     theta[noise] = np.maximum(theta[noise], _LEAST_IF_EXACT if exact else _LEAST)
@@ -572,7 +573,7 @@ def _possible(network: Network, exact: bool) -> Network:
 def content_ids(rows: Observations) -> LongArray:
     """Hash the ones and the unobserved entries of each row, (n_rows,).
 
-    As row ids they make draws the same for rows that are the same, wherever they stand.
+    As row ids they give equal rows the same draws, at any position.
     """
     ids = np.zeros(rows.n_rows, dtype=np.uint64)
     for ptr, columns, first in (
@@ -668,7 +669,7 @@ class _Sampler:
     def _masses(
         self, rows: Observations, clamp: Clamp, states: BinaryArray, row_of: LongArray
     ) -> FloatArray:
-        """Return how the posterior of each row is divided among these states alone."""
+        """Return the posterior probabilities of each row, restricted to these states."""
         engine, prepared = self.runner.on("log_joint")
         value = engine.log_joint(prepared, Evidence.of(self.network, rows.take(row_of)), states)
         if clamp is not None:
@@ -687,7 +688,7 @@ class _Sampler:
         drawn: BinaryArray,
         row_of: LongArray,
     ) -> WeightedStates:
-        """Give the share of draws outside the states found to these draws."""
+        """Assign the posterior mass outside the states found to the draws outside them."""
         n_rows, n_found = rows.n_rows, len(found)
         drawn_row = np.tile(row_of, self.n_sweeps)
         states, _, number = _distinct(
@@ -737,7 +738,7 @@ class Prediction:
     Attributes
     ----------
     probability : (n_rows, n_visible) that the node is on, given all *other* observed nodes of the
-        row. An unobserved node has nothing of its own to leave out.
+        row. For an unobserved node these are all observed nodes.
     hidden : (n_rows, n_hidden) probability of every hidden node, given the whole row.
     exact : whether all hidden states were enumerated.
     """
