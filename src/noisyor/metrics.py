@@ -53,7 +53,7 @@ def threshold_features(theta: npt.ArrayLike) -> BinaryArray:
 
 
 def reconstruct_images(network: Network, states: Any) -> BinaryArray:
-    """Draw the images that hidden states of a convolutional network stand for.
+    """Draw the images that the hidden states of a convolutional network describe.
 
     Parameters
     ----------

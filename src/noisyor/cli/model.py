@@ -36,7 +36,7 @@ def evaluate(
     """Score MODEL on the rows of DATA: log p in nats a row, and bounds on it.
 
     log p is exact for few causes and an estimate with a lower bound otherwise. Elbo^MP of the paper
-    is log p(causes, row) at the most likely causes, Elbo^VI is the mean-field bound. The reference
+    is log p(causes, row) at the most likely causes, Elbo^VI is the mean-field bound. The baseline
     treats all columns as independent.
 
     \b

@@ -1,4 +1,4 @@
-"""scikit-learn estimators: checked input, a recipe of `noisyor.learning`, what it found."""
+"""scikit-learn estimators: check input, call a recipe of `noisyor.learning`, store its result."""
 
 import lazy_loader as lazy
 

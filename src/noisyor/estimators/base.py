@@ -1,4 +1,4 @@
-"""What all estimators share: reading rows, fitting, predictions, model files."""
+"""Base of all estimators: reading rows, fitting, predictions, model files."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[mi
 
 
 def check_fitted(estimator: Any, attribute: str = "network_") -> None:
-    """Raise `NotFittedError` unless an estimator has what `fit` stores."""
+    """Raise `NotFittedError` unless an estimator is fitted."""
     if not hasattr(estimator, attribute):
         raise _NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call fit first")
 
@@ -350,7 +350,7 @@ def history_of(metadata: Mapping[str, Any]) -> History:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON holds it, None if it cannot."""
+    """Return the value as plain JSON, or None if that is impossible."""
     if isinstance(value, (MaxProduct, MeanField)):
         return value.settings()
     try:
@@ -372,7 +372,7 @@ _BLOCK_CELLS = 4_000_000
 
 
 class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Methods of a fitted estimator; `NoisyOrEstimator` has the rest."""
+    """Methods of a fitted estimator; `NoisyOrEstimator` has the other methods."""
 
     _kind: ClassVar[Kind]
 
@@ -464,9 +464,9 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
         """Return ``log p(row)`` of every row, in nats, shape (n_rows,).
 
-        Exact where the hidden states are few enough to be enumerated, otherwise an estimate that
-        depends on the row alone, see `log_probability`. Unobserved entries are summed out. The
-        bounds of the paper are `nor.evaluate(model.network_, X)`.
+        It is exact if the hidden states can be enumerated, otherwise an estimate that depends on
+        the row alone, see `log_probability`. Unobserved entries are summed out. The bounds of the
+        paper are `nor.evaluate(model.network_, X)`.
         """
         rows = self._fitted_rows(X)
         return log_probability(
@@ -476,7 +476,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of `score_samples`: larger is better.
 
-        ``sample_weight`` (n_rows,) says how often each row counts, see `fit`.
+        ``sample_weight`` (n_rows,) is the number of times that each row counts, see `fit`.
         """
         rows = with_sample_weight(self._fitted_rows(X), sample_weight)
         return rows.mean(self.score_samples(rows))
@@ -553,8 +553,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
     Rows are 0, 1 and NaN or null, which means unobserved: arrays, SciPy sparse matrices, frames
     (pandas, Polars, Arrow) or `Observations`. A parameter that is None leaves the choice to the
     function of `noisyor.learning.recipes` that the estimator calls. The parameters are the fields
-    of a dataclass, so that each is written once; scikit-learn reads them off the generated
-    ``__init__``.
+    of a dataclass; scikit-learn reads them from the generated ``__init__``.
 
     Parameters
     ----------
@@ -571,8 +570,8 @@ class NoisyOrEstimator(PredictMixin, ABC):
     progress : True shows a progress bar, None on a terminal only.
     checkpoint, resume : file for the state of `fit`, and whether to continue from it, see `train`.
     time_limit : seconds after which `fit` ends with the best model so far; None for no limit.
-    options : further keywords for the learning function, a mapping: more of `TrainOptions`, or what
-        the function itself takes. An unknown name is refused before anything is learned.
+    options : further keywords for the learning function, a mapping: more of `TrainOptions`, or
+        keywords of the function itself. An unknown name is rejected before learning starts.
 
     Attributes
     ----------
@@ -636,9 +635,9 @@ class NoisyOrEstimator(PredictMixin, ABC):
 
         As many rows as before are drawn with replacement, `n_resamples` times, and a model with the
         same settings, the same number of causes and another seed is learned from each. Causes are
-        matched one to one by the cosine of their rows of ``components_`` with the frequencies of
-        the columns taken off. A cause recurs in a resample if the cosine is at least 0.8. The
-        result is kept in ``provenance_["stability"]`` and so in the file that `save` writes.
+        matched one to one by the cosine similarity of their rows of ``components_`` minus the
+        frequencies of the columns. A cause recurs in a resample if the cosine is at least 0.8. The
+        result is stored in ``provenance_["stability"]`` and in the file that `save` writes.
 
         Parameters
         ----------
@@ -735,7 +734,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         """Call the learning function of this kind of model."""
 
     def _options(self) -> dict[str, Any]:
-        """Return keywords for the recipe; a random state is drawn from once for each call."""
+        """Return keywords for the recipe; each call draws one seed from a random state."""
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             try:
@@ -835,7 +834,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
 
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:
-        """Return parameters read off the network, for files that no estimator wrote."""
+        """Return parameters derived from the network, for files that no estimator wrote."""
         return {}
 
     def __sklearn_tags__(self) -> Any:

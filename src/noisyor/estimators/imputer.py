@@ -1,4 +1,4 @@
-"""Missing entries of binary tables, filled in by a network: a transformer of scikit-learn."""
+"""A scikit-learn transformer that fills in missing entries of binary tables by a network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from noisyor.inference.sampling import predict_visible
 __all__ = ["NoisyOrImputer"]
 
 _PARTS, _MANY = 5, 1000
-"""Networks that are averaged, and number of rows from which there is only one."""
+"""Number of networks that are averaged, and number of rows above which there is only one."""
 
 _LEAST = 1e-9
 
@@ -35,22 +35,23 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     given the observed ones of its row, averaged over the causes (`predict_visible`). Observed
     entries do not change. A column without any observed entry is kept.
 
-    Neighboring columns of which exactly one is on in every row, as one-hot encoding makes them,
-    are recognized, and filled in such that this holds. With few rows,
-    several networks are learned, each from another part of the rows, and their log-odds
-    averaged, which reduces overfitting.
+    Neighboring columns of which exactly one is on in every row, as in one-hot encoding, are
+    detected, and rows are filled in such that this holds. With few rows, several networks are
+    learned, each from another part of the rows, and their log-odds averaged, which reduces
+    overfitting.
 
     Parameters
     ----------
     estimator : the estimator that learns the network; None for
         ``BooleanMatrixFactorization("auto")``.
-    missing_values : what marks a missing entry; NaN, or a number such as -1.
+    missing_values : the value of a missing entry; NaN, or a number such as -1.
     output : what missing entries become: ``"states"``, the likelier of 0 and 1, or
         ``"probability"``, the probability of 1.
     add_indicator : append columns that say where entries were missing, as in scikit-learn.
     binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
-    n_estimators : number of networks. Each of several is learned without another part of the
-        rows. ``"auto"``: five with the default estimator and fewer than 1,000 rows, else one.
+    n_estimators : number of networks. If there are several, each is learned without a different
+        part of the rows. ``"auto"``: five with the default estimator and fewer than 1,000 rows,
+        else one.
 
     Attributes
     ----------
@@ -120,7 +121,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     @property
     def estimator_(self) -> NoisyOrEstimator:
-        """The first estimator that was fitted; as a rule the only one."""
+        """The first estimator that was fitted; usually the only one."""
         check_fitted(self, "estimators_")
         first: NoisyOrEstimator = self.estimators_[0]
         return first
@@ -167,7 +168,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             )
 
     def _rows(self, X: Any, reset: bool) -> tuple[Observations, npt.NDArray[np.float64]]:
-        """Return the rows, and the same as an array with NaN where something is missing."""
+        """Return the rows, also as an array with NaN for missing entries."""
         X = getattr(X, "observations", X)  # of a `Table`
         if isinstance(X, Observations):
             rows = read_rows(self, X, reset=reset)

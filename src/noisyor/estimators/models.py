@@ -342,10 +342,10 @@ class TopicModel(NoisyOrEstimator):
     def main_topic(self, X: Any, *, absent: Literal["off", "unknown"] = "off") -> LongArray:
         """Return the topic that explains most of the words of each document.
 
-        `transform` has the topics that are likelier on than off. A title of two words often has
-        none, and a long text several. Here every word is divided among the topics in proportion
-        to their probability and the strength of their edge; the topic with the largest sum is
-        returned.
+        `transform` returns the topics that are more likely on than off. A title of two words often
+        has none, and a long text several. This method divides every word among the topics in
+        proportion to their probability and the strength of their edge, and returns the topic with
+        the largest sum.
 
         Parameters
         ----------

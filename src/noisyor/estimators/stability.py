@@ -1,4 +1,4 @@
-"""How often causes recur when rows are resampled and learning starts from another seed."""
+"""Measure how often causes recur when rows are resampled and the seed changes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from noisyor.model.network import Network
 __all__ = ["Stability", "assess_stability", "matched_cosines"]
 
 MIN_COSINE = 0.8
-"""Cosine from which a cause counts as found again."""
+"""Smallest cosine similarity of a cause that counts as found again."""
 
 _MIN_EDGE = 0.01
-"""A cause whose edges all work less often than this does nothing and cannot recur."""
+"""A cause without an edge that works at least this often has no effect and cannot recur."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """How surely each cause recurs.
+    """How often each cause recurs.
 
     Attributes
     ----------
@@ -106,9 +106,9 @@ def assess_stability(model: Any, rows: Observations, n_resamples: int, seed: int
 def matched_cosines(network: Network, other: Network, frequency: FloatArray) -> FloatArray:
     """Return the cosine between each cause and its match in another network, (n_hidden,).
 
-    A cause is described by the probabilities with which it switches on the columns, less how often
-    each column is on. Causes are matched one to one so that the sum of the cosines is largest. A
-    cause without a match, or with a negative cosine, or one that does nothing, has 0.
+    A cause is described by the probabilities with which it switches on the columns, minus the
+    frequencies of the columns. Causes are matched one to one so that the sum of the cosines is
+    largest. A cause without a match, or with a negative cosine, or one that does nothing, has 0.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def matched_cosines(network: Network, other: Network, frequency: FloatArray) -> 
 
 
 def _profiles(network: Network, frequency: FloatArray) -> FloatArray:
-    """Return what causes switch on, base rates taken off, as vectors of length 1 or 0."""
+    """Return the edge probabilities of causes minus base rates, as vectors of length 1 or 0."""
     edges = 1.0 - network.failure_probability
     works = (edges.max(axis=1, initial=0.0) >= _MIN_EDGE) & (network.prior_probability > 2e-4)
     profiles = np.where(works[:, None], edges - frequency, 0.0)

@@ -1,4 +1,4 @@
-"""Explain a row: rank its causes, attribute findings to them, ask what if and what to ask next."""
+"""Explain a row: rank its causes, attribute findings, counterfactuals, the next question."""
 
 import lazy_loader as lazy
 

@@ -2,7 +2,7 @@
 
 In a configuration of hidden states an active node is due to its active parents and to its leak in
 proportion to theta: with parents of theta 2 and 1 and a leak of theta 1, half of it is due to the
-first parent. What is due to a hidden node is passed on to that node's own parents in the same way.
+first parent. The share of a hidden node is passed on to its own parents in the same way.
 Explanations of one row and reports of many rows both use this definition.
 """
 
@@ -74,8 +74,8 @@ class Attribution:
     def shares(self) -> sp.csr_array:
         """Return the share of each cell due to each hidden node, directly or through others.
 
-        Sparse (n_cells, n_hidden). A hidden node takes credit for what its children explain, so
-        only shares within one layer, with those of the leaks, add up to one.
+        Sparse (n_cells, n_hidden). The share of a hidden node includes what its hidden children
+        explain, so only shares within one layer, with those of the leaks, add up to one.
         """
         total, passed = self.own, self.own @ self.above
         while passed.nnz:

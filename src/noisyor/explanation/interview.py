@@ -53,7 +53,7 @@ class LikelyFinding:
 
 @dataclass(frozen=True)
 class Question:
-    """A finding that is worth asking for.
+    """A finding to ask for.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def next_question(
 ) -> NextQuestion:
     """Choose the findings whose answers are most informative about the causes of one row.
 
-    Causes are enumerated where that takes milliseconds and sampled by Gibbs sweeps elsewhere. For
+    Causes are enumerated if that takes milliseconds, and sampled by Gibbs sweeps otherwise. For
     many rows of one network use `Interview`.
 
     Parameters
@@ -131,7 +131,7 @@ def next_question(
 
 
 class Interview:
-    """Ask one network about many rows; everything that does not depend on the row is kept.
+    """Questions about many rows of one network; results that do not depend on the row are cached.
 
     Parameters
     ----------
@@ -334,9 +334,9 @@ class _Edges(NamedTuple):
     ) -> FloatArray:
         """Return the (n, n_nodes) minus log-probability of nodes to be off.
 
-        A parent that is on with probability q fails to switch a child on with probability
-        1 - q p. Only for parents that are unknown and differ between configurations this is
-        computed edge by edge for every configuration.
+        A parent that is on with probability q fails to switch a child on with probability 1 - q p.
+        This is computed edge by edge for every configuration only for unknown parents that differ
+        between configurations.
         """
         columns = np.flatnonzero(known)
         total = self.leak[nodes] + (self.theta[nodes][:, columns] @ q[:, columns].T).T

@@ -1,4 +1,4 @@
-"""Odd rows: rows that a model finds least likely, and the entries that surprise it most."""
+"""Odd rows: the rows with the lowest log-probability, and their least likely entries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from noisyor.model.names import visible_label
 from noisyor.model.network import FittedModel, Network, network_of
 
 _MAX_PROBABILITY = 0.5
-"""An entry is a surprise if its value had a smaller probability than this."""
+"""An entry is surprising if its value has a smaller probability than this."""
 
 
 @dataclass(frozen=True)
 class OddEntry:
-    """An entry that surprises: its value is unlikely given all other entries of the row.
+    """A surprising entry: its value is unlikely given all other entries of the row.
 
     Attributes
     ----------
@@ -38,13 +38,13 @@ class OddEntry:
 
 @dataclass(frozen=True)
 class OddRow:
-    """A row that the model finds unlikely.
+    """A row with a low log-probability.
 
     Attributes
     ----------
     row : index of the row.
     log_p : log-probability of the row, in nats.
-    entries : entries that surprise, the least likely first.
+    entries : surprising entries, the least likely first.
     """
 
     row: int
@@ -63,9 +63,9 @@ def odd_rows(
 ) -> list[OddRow]:
     """Rank the rows with the lowest log-probability, and list their most surprising entries.
 
-    Rows with many ones have a low log-probability in most models. The entries show whether a row is
-    merely long or holds something that does not fit: an entry is listed if its value has a
-    probability below one half, given all other entries of the row.
+    Rows with many ones have a low log-probability in most models. The entries show whether a row
+    also has unusual values: an entry is listed if its value has a probability below one half, given
+    all other entries of the row.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Rank the causes of one row by posterior probability, and list the findings that each explains.
 
 Only causes above something observed matter, so the row is reduced to a subnetwork first. Its
-posterior is enumerated where that is cheap and estimated by sampling elsewhere; every result says
-which. Observed and unobserved visible nodes are called findings: a finding is present, absent or
-unknown.
+posterior is enumerated if that is cheap, and otherwise estimated by sampling; every result states
+the method. Observed and unobserved visible nodes are called findings: a finding is present, absent
+or unknown.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def rank_causes(
     top : number of causes to describe.
     method : ``"exact"`` enumerates the causes above what was observed; ``"chains"`` runs the chains
         of `marginals`; ``"sweeps"`` are Gibbs sweeps, the fastest and least accurate; ``"auto"``
-        enumerates where that is cheap and runs chains elsewhere.
+        enumerates if that is cheap and runs chains otherwise.
     n_samples : number of chains.
     seed, engine : as in `explain`.
 
@@ -249,7 +249,7 @@ def state_of_finding(row: Observations, finding: int) -> FindingState:
 
 
 def has_causes(network: Network, row: Observations) -> bool:
-    """Return whether something that was observed in the only row has a parent."""
+    """Return whether an observed node of the only row has a parent."""
     n_parents = np.diff(network.child_ptr[: network.n_visible + 1])
     n_parents[_unknown_findings(row)] = 0
     return bool(n_parents.any())
@@ -370,8 +370,8 @@ def _run_chains(part: Subnetwork, n_chains: int, seed: int, engine: EngineLike) 
 def _sweep(part: Subnetwork, n_chains: int, seed: int, engine: EngineLike) -> CausePosterior:
     """Run Gibbs sweeps of chains that start from perturb-and-max-product samples.
 
-    Errors come from the spread of the independent chains. A mode that all of them missed does not
-    show in the errors.
+    Errors come from the spread of the independent chains. The errors do not include a mode that all
+    chains missed.
     """
     check_count("n_samples", n_chains, 2)
     network, key = part.network, check_seed(seed)

@@ -840,8 +840,8 @@ def _predicted(
 def _left_out(found: WeightedStates, total: FloatArray, given: FloatArray) -> FloatArray:
     """Return the probability of every node as if it alone were unobserved, (n_rows, n_visible).
 
-    A state counts for a row without one of its entries as much as it does for the row, divided by
-    the probability that it gives to this entry: ``1 - exp(-B)`` if the node is on, else
+    The weight of a state for a row without one of its entries is its weight for the row, divided by
+    the probability of this entry under the state: ``1 - exp(-B)`` if the node is on, else
     ``exp(-B)``.
     """
     capped = np.minimum(total, _MOST_TOTAL)

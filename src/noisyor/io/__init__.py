@@ -1,4 +1,4 @@
-"""Models on disk and in the formats of other tools."""
+"""Model files, and export to other tools."""
 
 import lazy_loader as lazy
 

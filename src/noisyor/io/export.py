@@ -20,7 +20,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def export_network(network: Network, to: Target) -> bytes:
-    """Return the network as the content of a file of another program.
+    """Return the network as the content of a file for another program.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def export_network(network: Network, to: Target) -> bytes:
 def to_networkx(network: Network) -> Any:
     """Convert a network to a directed graph, parents pointing to children.
 
-    Nodes are keyed by their names, or ``"v0"``, ``"v1"``, ... and ``"h0"``, ``"h1"``, ... where
-    the network has none. If a key would stand for two nodes, all are keyed ``"visible:NAME"`` and
+    Nodes are keyed by their names, or ``"v0"``, ``"v1"``, ... and ``"h0"``, ``"h1"``, ... where the
+    network has none. If a key would belong to two nodes, all are keyed ``"visible:NAME"`` and
     ``"hidden:NAME"``.
 
     Returns

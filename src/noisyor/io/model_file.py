@@ -1,7 +1,7 @@
 """Networks in a file: one ``.safetensors`` of arrays and a checked description, nothing to execute.
 
 A sealed file (see `noisyor.io.sealed_file`) with the fields ``network`` (sizes, names, names of the
-parameter groups, layout) and ``user`` (whatever the caller wants to keep).
+parameter groups, layout) and ``user`` (metadata of the caller).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from noisyor.model.network import FittedModel, Network, network_of
 FORMAT = "noisyor-model-3"
 
 _FORMAT_2 = "noisyor-model-2"
-"""The format of version 0.1.0, read by versions 0.2 and 0.3. It has other names of settings, and
-may have sets of alternatives, which no later version has."""
+"""The format of version 0.1.0, read by versions 0.2 and 0.3. It has other names of settings and may
+contain sets of alternatives, which later versions do not have."""
 
 _RENAMED_SETTINGS = {"polish": "icm", "step_on": "parameterization"}
 _RENAMED_OBJECTIVES = {"description": "mdl", "errors": "hamming", "probability": "likelihood"}
@@ -64,7 +64,7 @@ def save_network(
     ----------
     path : file to write, by custom ending in ``.safetensors``; its folder must exist.
     network : a `Network` or a fitted estimator.
-    metadata : what else to keep, anything that JSON can hold; `load_model` returns it.
+    metadata : further content, anything that JSON can hold; `load_model` returns it.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class SavedModel(NamedTuple):
 
 
 def load_model(path: PathLike) -> SavedModel:
-    """Read a network that `save_network` wrote, and its metadata, in one go.
+    """Read a network that `save_network` wrote, and its metadata.
 
     Sizes, types, checksums, parameters, graph and layout are checked; a file with any fault raises
     `ModelFileError`, and nothing in a file is ever executed.
@@ -137,7 +137,7 @@ def load_model(path: PathLike) -> SavedModel:
 
 
 def check_names(names: Sequence[str] | None) -> None:
-    """Refuse names of columns that a model file cannot hold, before a model is learned."""
+    """Reject names of columns that a model file cannot hold, before a model is learned."""
     size = len(json.dumps(json.dumps(names)))
     if size > _MAX_NAMES:
         raise InvalidDataError(

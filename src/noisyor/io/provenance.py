@@ -21,10 +21,10 @@ from noisyor.model.names import Kind
 from noisyor.model.network import Network
 
 TOPIC_WORDS = "topic_words"
-"""Entry of the metadata with the columns that say what each topic of one layer is about."""
+"""Entry of the metadata with the columns that describe each topic of one layer."""
 
 _MAX_SIZE = 1e15
-"""Largest size of a metric, bound or step: beyond it differences overflow, and no run has any."""
+"""Largest plausible metric, bound or step; larger values could overflow."""
 
 NO_CURVE: Mapping[str, list[float]] = {
     "step": [],
@@ -86,7 +86,7 @@ def provenance(
 
 
 def mapping_in(metadata: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return an entry of the metadata that is a mapping; an empty one if it is anything else."""
+    """Return an entry of the metadata that is a mapping, or an empty mapping."""
     value = metadata.get(name)
     return value if isinstance(value, Mapping) else {}
 

@@ -1,8 +1,8 @@
 """Arrays and a description in one ``.safetensors`` file, checked against its checksums.
 
 The header's only metadata entry, ``"noisyor"``, is a JSON object: ``format``, ``tensors`` (sha256
-of each array, with its type and shape), ``sha256`` (of all the rest of the object), and whatever
-fields the format has. Nothing in a file is ever executed.
+of each array, with its type and shape), ``sha256`` (of the rest of the object), and the fields of
+the format. Nothing in a file is ever executed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from noisyor.errors import ModelFileError
 _ENTRY = "noisyor"
 
 _MAX_HEADER = 8 * 2**20
-"""Bytes of a header at most: it is parsed before anything else is known of a file. Names of 100,000
-columns take one or two million."""
+"""Largest size of a header in bytes; it is parsed before anything else is checked. Names of 100,000
+columns take one or two million bytes."""
 
 _LARGE_FILE_BYTES = 64 * 2**20
-"""Bytes of a file from which holes in it are looked for."""
+"""Size in bytes above which a file is checked for holes."""
 
 PathLike = str | os.PathLike[str]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -71,7 +71,7 @@ def write_sealed(path: PathLike, form: str, fields: Mapping[str, Any], arrays: A
 
 
 def is_sealed(path: PathLike) -> bool:
-    """Return whether a file claims to be a file of noisyor, of any version, perhaps damaged."""
+    """Return whether a file is marked as a noisyor file, of any version, perhaps damaged."""
     try:
         with open(path, "rb") as stream:
             return _ENTRY in _header(_start(path, stream))["__metadata__"]
@@ -92,12 +92,12 @@ _MALFORMED = (
 
 
 class DamagedError(Exception):
-    """The content contradicts itself; the text says where."""
+    """The content is inconsistent; the message says where."""
 
 
 @contextmanager
 def parsing(path: PathLike) -> Iterator[None]:
-    """Turn any exception of an unreadable or damaged file into a `ModelFileError`."""
+    """Convert any exception from an unreadable or damaged file to a `ModelFileError`."""
     try:
         yield
     except ModelFileError:
@@ -157,7 +157,7 @@ def _start(path: PathLike, stream: IO[bytes]) -> bytes:
 
 
 def _content(path: PathLike) -> bytes:
-    """Read all bytes of a regular file whose size is the one that its header announces."""
+    """Read all bytes of a regular file whose size agrees with its header."""
     with open(path, "rb") as stream:
         start = _start(path, stream)
         status = os.fstat(stream.fileno())

@@ -1,4 +1,4 @@
-"""Ways to lay out a network: all edges, features at all positions of an image, a list of edges.
+"""Builders of networks: all edges, features at all positions of an image, a list of edges.
 
 Every builder returns a `Network` with three parameter groups, ``"failure"`` (the edges),
 ``"prior"`` (the leaks of the hidden nodes) and ``"noise"`` (the leaks of the visible nodes).
@@ -321,10 +321,10 @@ def assemble(
 ) -> Network:
     """Build a network from its graph, with theta laid out as failures, then priors, then noise.
 
-    ``probabilities`` are those of failure, prior and noise. ``failure`` is the index array of that
-    group; ``edge_failure``, ``hidden_prior`` and ``visible_noise`` give the entry of each edge and
-    node, all counted from 0 within their own group. The groups ``"prior"`` and ``"noise"`` have one
-    member per distinct entry, or per node with ``per_node_groups``.
+    ``probabilities`` are those of failure, prior and noise. ``failure`` is the index array of the
+    failure group; ``edge_failure``, ``hidden_prior`` and ``visible_noise`` are the entries of each
+    edge and node, counted from 0 within their group. The groups ``"prior"`` and ``"noise"`` have
+    one member per distinct entry, or per node with ``per_node_groups``.
     """
     prior, noise = hidden_prior, visible_noise
     if not per_node_groups:

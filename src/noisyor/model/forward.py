@@ -49,14 +49,14 @@ def prior_marginals(
 ) -> FloatArray:
     """Return the probability of every hidden node before anything is observed, (n_hidden,).
 
-    Exact where the parents of a node are independent, as in a tree; elsewhere an approximation,
-    since they are taken as independent.
+    The parents of a node are taken as independent, which is exact in a tree and otherwise an
+    approximation.
 
     Parameters
     ----------
     network : the network.
-    known, probability : (n,) hidden nodes whose probability is known already, and what it is; the
-        others follow from them.
+    known, probability : (n,) hidden nodes with a known probability, and these probabilities; the
+    others are computed from them.
     """
     result = network.prior_probability
     below = np.diff(network.child_ptr)[network.n_visible :] > 0
@@ -79,7 +79,7 @@ def prior_marginals(
 def sample(network: Network | FittedModel, n_rows: int, seed: int = 0) -> Sample:
     """Draw rows from the model, parents before children.
 
-    Row r depends on (seed, r) alone: asking for more rows leaves the first ones as they are.
+    Row r depends on (seed, r) alone, so drawing more rows does not change the first ones.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def boolean_convolution(
 
 
 def binary_array(name: str, values: npt.ArrayLike, ndim: int | None = None) -> BoolArray:
-    """Return ``values`` as a Boolean array; ``name`` is what errors call it."""
+    """Return ``values`` as a Boolean array; ``name`` is its name in error messages."""
     array = np.asarray(values)
     if ndim is not None and array.ndim != ndim:
         raise InvalidDataError(f"{name} must have {ndim} axes, got shape {array.shape}")

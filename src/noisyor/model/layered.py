@@ -1,4 +1,4 @@
-"""The paper's layered network: structure learned from which variables occur together.
+"""The paper's layered network, whose structure is learned from co-occurrences.
 
 Variables that occur together more often than by chance are close. Layer by layer from the bottom,
 average linkage groups the variables of a layer into clusters; every cluster becomes a hidden node
@@ -53,10 +53,10 @@ def layered(
     first, followed by its own cluster if that is not among them. The distance of two clusters is
     the mean over the pairs of their children.
 
-    The same `X` always gives the same network, whatever the order of its rows: of clusters equally
-    near the one with the lower number comes first, and clusters are numbered by their smallest
-    member. Equal distances are common (all pairs that never occur together); which of them
-    average linkage merges first is SciPy's choice.
+    The same `X` gives the same network for any order of its rows: of clusters at equal distance,
+    the one with the lower number comes first, and clusters are numbered by their smallest member.
+    Equal distances are common (all pairs that never occur together); which of them average linkage
+    merges first is SciPy's choice.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def cooccurrence_distance(data: sp.csr_array, weights: FloatArray | None = None)
     Parameters
     ----------
     data : (n_rows, n_visible) sparse, every stored entry a 1.
-    weights : (n_rows,) how many rows each one stands for; None for one.
+    weights : (n_rows,) of the rows; None if all are 1.
 
     Returns
     -------
@@ -185,8 +185,8 @@ def cooccurrence_distance(data: sp.csr_array, weights: FloatArray | None = None)
 def _clusters(pairs: FloatArray, n_nodes: int, n_clusters: int) -> LongArray:
     """Return the cluster of each node by average linkage, numbered by smallest member.
 
-    Takes exactly the first merges: cutting the tree at a height instead would lose clusters when
-    several merges happen at one height.
+    It applies exactly the first merges, because cutting the tree at a height would lose clusters if
+    several merges have the same height.
     """
     merges = linkage(pairs, method="average")[: n_nodes - n_clusters, :2].astype(np.int64)
     root = np.arange(n_nodes + len(merges))

@@ -178,7 +178,7 @@ def state_shape(
 
 
 def check_positive(**sizes: object) -> None:
-    """Refuse sizes that are not positive whole numbers."""
+    """Reject sizes that are not positive integers."""
     for name, size in sizes.items():
         if not is_whole(size) or size < 1:  # type: ignore[operator]
             raise InvalidNetworkError(f"{name} must be a positive whole number, got {size!r}")

@@ -37,7 +37,8 @@ _MAX_VISIBLES, _MIN_PROBABILITY = 12, 0.05
 """Columns that are listed for a cause, and the smallest probability that it switches one on."""
 
 _MIN_SHARE_OF_LARGEST = 0.25
-"""A column may be in the name of a cause from this share of the largest probability on."""
+"""A column may be in the name of a cause if it has at least this share of the largest
+probability."""
 
 _MAX_NAME = 100
 """Characters of the name of a column in the name of a cause."""
@@ -63,7 +64,7 @@ def hidden_label(network: Network, index: int) -> str:
 def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
     """List for each hidden node the visibles that it is most likely to switch on.
 
-    For a node above other hidden nodes it is the probability of the likeliest path down. At most
+    For a node above other hidden nodes, the probability of the likeliest path is used. At most
     twelve are listed, the likeliest first, none below 5 percent.
     """
     probability = probability_from_theta(network.theta[network.param])
@@ -87,7 +88,7 @@ def strongest_visibles(network: Network) -> list[list[tuple[int, float]]]:
 def hidden_names(
     network: Network, kind: Kind, words: Sequence[Sequence[int]] | None = None
 ) -> tuple[str, ...]:
-    """Name the hidden nodes of a learned network after what they switch on.
+    """Name the hidden nodes of a learned network after the columns that they switch on.
 
     Topics: ``"topic 12: word, word, word"``, the first of ``words`` (see `topic_words`) or of those
     distinctive words; in several layers ``"layer1-12: word, word, word"``, layer 1 next to the
@@ -121,7 +122,7 @@ def hidden_names(
 def _telling(network: Network) -> list[list[int]]:
     """Choose the columns for the name of each cause: distinctive ones that it may switch on.
 
-    What all causes switch on is in no name, unless one has nothing else.
+    Columns that all causes switch on are in no name, unless a cause has no others.
     """
     edge = edge_matrix(network, probability=True)[: network.n_visible].T.toarray()
     least = np.maximum(_MIN_PROBABILITY, _MIN_SHARE_OF_LARGEST * edge.max(axis=1, initial=0.0))
@@ -205,8 +206,8 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     Parameters
     ----------
     network : with one layer of topics.
-    X : binary documents (n_documents, n_words), best those that the network was learned from; or
-        what was counted in them.
+    X : binary documents (n_documents, n_words), preferably those that the network was learned from;
+        or co-occurrences counted in them.
     n : words to list, fewer if only some are more frequent in the topic than elsewhere.
 
     Examples
@@ -223,23 +224,24 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
 
 
 _STANDARD_DEVIATIONS, _MIN_MEETINGS = 1.5, 4
-"""Subtracted from the meetings of two words, and the least number that counts. Otherwise topics of
-some thousand long documents consist of rare words that met in two or three of them."""
+"""Standard deviations subtracted from the number of documents in which two words co-occur, and the
+smallest number that counts. Otherwise topics of a few thousand long documents consist of rare words
+that co-occur in two or three of them."""
 
 
 class Togetherness:
-    """How much more often two words occur in one document than independent words would.
+    """Co-occurrence of words in documents, relative to independent words.
 
-    The measure is normalized pointwise mutual information, log(p(a, b) / p(a) p(b)) over
-    -log p(a, b): -1 for words that never meet, 0 by chance, 1 for words that are never apart. Few
-    meetings are weak evidence, so 1.5 standard deviations are subtracted from their number,
-    and fewer than four count as none.
+    The measure is normalized pointwise mutual information, log(p(a, b) / p(a) p(b)) over -log p(a,
+    b): -1 for words that never co-occur, 0 for independent words, 1 for words that always occur
+    together. Few co-occurrences are weak evidence, so 1.5 standard deviations are subtracted from
+    their number, and fewer than four count as none.
 
     Parameters
     ----------
-    X : binary documents (n_documents, n_words); where a word is unknown in one of them, it does
-        not count for pairs with that word.
-    n_visible : number of words that is expected, if any is.
+    X : binary documents (n_documents, n_words); a document in which a word is unobserved does not
+        count for pairs with that word.
+    n_visible : expected number of words; None accepts any number.
     """
 
     def __init__(self, X: Any, n_visible: int | None = None) -> None:
@@ -266,7 +268,7 @@ class Togetherness:
         return found
 
     def words(self, candidates: list[list[int]], n: int) -> list[list[int]]:
-        """Return the ``n`` words of each list that go best together, in the order of the list."""
+        """Return the ``n`` words of each list that co-occur most, in the order of the list."""
         return [self._struck(words, n) for words in candidates]
 
     def mean(self, columns: list[int]) -> float:

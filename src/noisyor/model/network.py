@@ -30,7 +30,8 @@ THETA_MIN = 1e-5
 """Smallest parameter: the paper's epsilon, below which log-likelihood gradients explode."""
 
 THETA_MAX = 1e6
-"""Largest parameter. exp(-theta) is 0 long before; sums of larger ones lose what others add."""
+"""Largest parameter. exp(-theta) is 0 for far smaller values, and sums with larger parameters lose
+digits."""
 
 _MAX_THETA_OF_PROBABILITY = -np.log(
     np.finfo(np.float64).tiny
@@ -164,7 +165,7 @@ class Network:
     def roles(self) -> npt.NDArray[np.str_]:
         """Use of each parameter, shape (n_params,): failure, prior, noise or unused.
 
-        An entry tied across uses takes the first that applies in that order.
+        An entry that is tied across roles has the first of these roles that applies.
         """
         roles = np.full(self.n_params, "unused", dtype="U7")
         roles[self.leak_param[: self.n_visible]] = "noise"
@@ -189,7 +190,7 @@ class Network:
 
     @cached_property
     def engine_cache(self) -> dict[str, Any]:
-        """Data that engines derive from the graph alone, shared by all networks of this graph."""
+        """Data that engines derive from the graph alone, shared by all networks with this graph."""
         return {}
 
     @cached_property
@@ -434,7 +435,7 @@ def _probability(value: npt.ArrayLike, what: str) -> FloatArray:
 
 
 class Subnetwork(NamedTuple):
-    """A part of a network and of a row, and where its nodes are in the whole.
+    """A part of a network and of a row, and the indices of its nodes in the whole.
 
     ``network`` and ``row`` are the part; its visible nodes are ``visible`` and its hidden nodes
     ``hidden`` of the whole, both as rising indices.
@@ -447,7 +448,7 @@ class Subnetwork(NamedTuple):
 
 
 def relevant_subnetwork(network: Network, row: Observations) -> Subnetwork:
-    """Return the part of a network that matters for a row: observed nodes and all above them."""
+    """Return the part of a network that a row depends on: observed nodes and their ancestors."""
     observed = np.ones(row.n_visible, dtype=np.bool_)
     observed[row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]] = False
     visible, hidden = np.flatnonzero(observed), _above(network, observed)

@@ -1,4 +1,4 @@
-"""The HTML page about a model: what its causes are, how it explains data and how well it fits."""
+"""The HTML report of a model: its causes, explanations of data, and quality of the fit."""
 
 import lazy_loader as lazy
 

@@ -20,13 +20,13 @@ from noisyor.learning.validation import hold_out
 from noisyor.report.inputs import Model, Words, count, same_data
 
 MIN_ROWS = 20
-"""With fewer rows there is nothing to learn a mixture from and to compare it on."""
+"""With fewer rows, no mixture is learned."""
 
 _ROWS_PER_CLASS = 10
-"""Rows per class at least: with fewer, the mixture would memorize them."""
+"""Smallest number of rows per class; with fewer, the mixture would memorize them."""
 
 _MAX_LEARNED, _MAX_COMPARED = 4000, 300
-"""Rows to learn the mixture from, and to compare on, at most."""
+"""Largest numbers of rows to learn the mixture from, and to compare on."""
 
 _COMPARED_SHARE = 0.2
 """Share of the rows to compare on, if the rows are not the training data of the model."""
@@ -38,7 +38,7 @@ _MAX_EDGES = 130_000
 """Edges of a network whose log-probabilities can be estimated within seconds."""
 
 _N_STANDARD_ERRORS = 2.0
-"""Standard errors by which one has to be better for the page to say so."""
+"""Difference, in standard errors, above which one model counts as better."""
 
 
 class Baseline(NamedTuple):
@@ -60,7 +60,7 @@ class Baseline(NamedTuple):
 
     @property
     def verdict(self) -> Literal["better", "worse", "level"]:
-        """How the mixture does; level within two standard errors."""
+        """The mixture compared with the model; equal within two standard errors."""
         if abs(self.gain) <= _N_STANDARD_ERRORS * self.error:
             return "level"
         return "better" if self.gain > 0 else "worse"

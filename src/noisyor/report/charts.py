@@ -1,7 +1,7 @@
 """Draw pictures as inline SVG: binary images, gray levels and line charts.
 
-Colors come from the style sheet of the page through class names, so that pictures follow the page
-into dark mode. Every picture carries a label for screen readers.
+Colors come from the style sheet of the page through class names, so that pictures have the colors
+of the page in dark mode. Every picture carries a label for screen readers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def pixel_image(layers: Mapping[str, npt.NDArray[Any]], label: str) -> str:
 
 
 def shaded_image(values: npt.ArrayLike, label: str, grid: bool = False) -> str:
-    """Draw gray levels (height, width): 0 is the paper, 1 full ink."""
+    """Draw gray levels (height, width): 0 is the background, 1 the darkest level."""
     levels = np.asarray(values, dtype=np.float64)
     cells = [
         f'<path class="ink" fill-opacity="{levels[y, x]:.2f}" d="M{x} {y}h1v1h-1z"/>'
@@ -59,7 +59,7 @@ def shaded_image(values: npt.ArrayLike, label: str, grid: bool = False) -> str:
 def stamped_image(
     image: npt.NDArray[Any], stamps: Sequence[tuple[int, npt.NDArray[Any]]], label: str
 ) -> str:
-    """Draw a binary image in pale ink with numbered outlines of the features that explain it.
+    """Draw a binary image in a pale color with numbered outlines of the features that explain it.
 
     A stamp is the number of a feature and the pixels (height, width) that it covers. It becomes a
     group ``<g class="stamp cN" data-feature="N">``.

@@ -1,7 +1,7 @@
-"""Data for the explorer of causes: what each switches on, and which rows it explains.
+"""Data for the explorer of causes: the columns and the rows of each cause.
 
-Everything here becomes JSON in the page, and the page's script draws from it. Names stay plain
-strings that reach the page as text only. What would make the page too large is cut and counted.
+The data become JSON in the page, which the page's script displays. Names are inserted as text only.
+Parts that would make the page too large are cut, and the page says how many.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NEGLIGIBLE = 0.01  # success probability below which a link is the first to be 
 
 
 _MAX_EDGES, _PARENTS_KEPT = 250_000, 3
-"""Edges that enter the page, and parents of every visible in any case, so that each is found."""
+"""Largest number of edges on the page, and number of parents that every visible keeps."""
 
 _MAX_DOCUMENTS, _PER_CAUSE, _ROW_LENGTH = 3_000, 5, 60
-"""Documents that enter the page, in all and for one cause, and active columns listed of each."""
+"""Largest number of documents on the page, in all and per cause, and of columns listed for each."""
 
 
 def cause_names(network: Network, kind: Kind, generated: bool) -> tuple[list[str], list[str]]:
@@ -48,8 +48,9 @@ def cause_names(network: Network, kind: Kind, generated: bool) -> tuple[list[str
 def reach_of(network: Network, keep: int = 200) -> Any:
     """Return the probability that a cause alone, through those below it, switches a visible on.
 
-    Sparse (n_hidden, n_visible), noise left out. Exact for a cause above visibles only; above that
-    the paths are taken as independent. The ``keep`` most likely visibles of a cause are kept.
+    Sparse (n_hidden, n_visible), noise left out. It is exact for a cause with visible children
+    only; otherwise paths are taken as independent. The ``keep`` most likely visibles of a cause are
+    kept.
     """
     success = success_matrix(network)
     below = success[:, network.n_visible :].tocsr()
@@ -130,7 +131,7 @@ def explorer_data(
 
 
 def _usual(network: Network, explained: ExplainedRows | None) -> list[float]:
-    """Return how often each visible is on: in the data, else about as the model expects."""
+    """Return the frequency of each visible in the data, or else approximately under the model."""
     if explained is not None:
         seen = explained.observations
         known = seen.n_rows - np.bincount(seen.missing_columns, minlength=seen.n_visible)

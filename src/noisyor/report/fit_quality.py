@@ -56,8 +56,8 @@ def explain_rows(
 ) -> ExplainedRows:
     """Infer the most likely causes of at most ``max_rows`` rows, spread evenly over the data.
 
-    Fewer rows are taken if they have very many ones. Rows with weights are drawn as often as their
-    weights say: a report counts every row once.
+    Fewer rows are taken if they have very many ones. Rows with weights are drawn in proportion to
+    their weights, because a report counts every row once.
     """
     n_rows = round(observations.total_weight)
     number = _spread(observations, max_rows)
@@ -113,7 +113,7 @@ def fit_section(
 def _main_score(
     explained: ExplainedRows | None, log_p: LogProbability | None, metrics: dict[str, float]
 ) -> dict[str, Any] | None:
-    """Return the one score that the page leads with, and its reference."""
+    """Return the main score of the page, and its baseline."""
     reference = metrics.get(_REFERENCE)
     for name, title in (("held_out_log_p", "Held-out log p"), ("held_out_elbo", "Held-out bound")):
         if name in metrics:
@@ -207,7 +207,7 @@ def _numbers(model: Model, words: Words) -> dict[str, Any] | None:
 
 
 def _smooth(step: FloatArray, elbo: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Average over a fortieth of the training: batches differ more than the curve rises."""
+    """Average over a fortieth of the training, because the bounds of batches vary strongly."""
     window = max(1, len(elbo) // 40)
     if window == 1:
         return step, elbo

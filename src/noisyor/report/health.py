@@ -1,4 +1,4 @@
-"""Find causes that do nothing, or the same as another one."""
+"""Find causes without an effect, and causes with nearly the same effects."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from noisyor.model.forward import edge_matrix
 from noisyor.model.network import Network
 
 WEAK = 0.05
-"""An edge that succeeds less often than this counts as none."""
+"""An edge with a smaller success probability than this is ignored."""
 
 RARE = 1e-3
 """A cause that is on less often than this counts as never on."""
 
 ALIKE = 0.97
-"""Two causes whose edges have this cosine similarity count as one."""
+"""Smallest cosine similarity of the edges of two causes that count as duplicates."""
 
 _COMPARED = 100
 
@@ -41,7 +41,7 @@ def find_dead(
     rate : (n,) how often it is on according to the model.
     uses : (n,) in how many rows it is on, or None without data.
     n_rows : number of rows that were explained, or None without data.
-    rows : what rows are called.
+    rows : the word for rows.
     """
     faults: dict[int, str] = {}
     for number, (strong, often) in enumerate(zip(strength, rate, strict=True)):
@@ -103,7 +103,7 @@ def similar_features(success: FloatArray, skip: Iterable[int]) -> list[list[int]
 
 
 def _groups(alike: Any) -> list[list[int]]:
-    """Return the connected groups of two causes or more, from which are alike (n, n)."""
+    """Return the connected groups of two or more causes, from a matrix of similar pairs (n, n)."""
     _, label = connected_components(alike, directed=False)
     groups = [np.flatnonzero(label == k).tolist() for k in np.flatnonzero(np.bincount(label) > 1)]
     return sorted(groups)

@@ -1,4 +1,4 @@
-"""Read what a report is made from: a model file, its metadata, and data in the model's columns."""
+"""Read the input of a report: a model file, its metadata, and data in the model's columns."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Rows(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What a page calls the parts of a model: singular and plural of cause, visible and row."""
+    """Words for the parts of a model on a page: singular and plural of cause, visible and row."""
 
     cause: str
     causes: str
@@ -78,7 +78,7 @@ def read_model(path: Path) -> Model:
 
 
 def model_of(model: Any) -> Model:
-    """Return what a page shows of a network or of a fitted estimator."""
+    """Return the `Model` of a network or of a fitted estimator."""
     network = network_of(model)
     kind = kind_of(network)
     if kind != "features":
@@ -156,7 +156,7 @@ def read_labels(
 
 
 def words_of(model: Model) -> Words:
-    """Return what the parts of a model are called; columns that form an image are pixels."""
+    """Return the words for the parts of a model; columns that form an image are pixels."""
     words = WORDS[model.kind]
     if not is_drawn(model.network):
         return words

@@ -18,19 +18,19 @@ from noisyor._util.arrays import FloatArray, LongArray, csr_of
 
 MOST_CIRCLES = 60
 _GROUPS = 8
-"""Groups of similar regions that have a color of their own."""
+"""Number of groups of similar regions with a separate color."""
 
 _WIDE, _NARROW = 1.9, 0.82
 """Width over height on a desktop and on a phone."""
 
 _LETTER, _LINE = 0.64, 1.16
-"""Width of a letter and height of a line, about, over the size of the font."""
+"""Approximate width of a letter and height of a line, divided by the font size."""
 
 _MIN_LETTERS = 7
-"""Letters kept at least of a word that is cut to fit."""
+"""Smallest number of letters of a word that is cut to fit."""
 
 _MAX_LINE = 16
-"""Letters of a line from which long names are broken at spaces and hyphens."""
+"""Number of letters above which a line is broken at spaces and hyphens."""
 
 _GAP = 0.04
 """Gap between circles as a share of their mean radius."""
@@ -207,8 +207,8 @@ class Circles(NamedTuple):
 def lay_out(radius: FloatArray, similarity: FloatArray, aspect: float) -> Circles:
     """Place circles side by side, similar ones near each other.
 
-    The circles are placed in the order given. Each touches two that lie already, at the free
-    position that is nearest to the middle of the map and to the circles that it resembles.
+    The circles are placed in the order given. Each touches two circles that are already placed, at
+    the free position nearest to the middle of the map and to similar circles.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Write a model, and the data that it explains, as one HTML file that needs nothing else."""
+"""Write the report of a model and its data as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ MAX_ROWS = 2000
 """Rows that are explained by default."""
 
 _N_ODD, _MAX_ODD, _MAX_ODD_EDGES = 10, 300, 50_000
-"""Odd rows that are listed; rows to look for them in, and edges of the model, at most."""
+"""Number of odd rows that are listed; largest numbers of rows to search and of edges of the
+model."""
 
 _SCRIPTS = ("dom.js", "map.js", "explorer.js", "matrix.js", "pictures.js", "charts.js")
 
@@ -84,9 +85,9 @@ def write_report(
     data : rows to explain in any form that `Observations.of` takes, or the path of a file of rows;
         None for a page that shows the model alone.
     out : the page. An earlier report is replaced, any other file only with ``force``.
-    reading : options of `noisyor.tables.ReadOptions`, where those of the model do not fit.
+    reading : options of `noisyor.tables.ReadOptions` that replace those of the model.
     labels : column of the data file with a label of each row, which the model has not seen; the
-        page shows which causes go with which label.
+        page shows which causes are over-represented with each label.
     max_rows : largest number of rows to explain, spread evenly over the data.
     scores : estimate log-probabilities, list odd rows, and learn a mixture of Bernoullis as a
         baseline. Without these parts the page is written sooner.

@@ -1,4 +1,4 @@
-"""What the inferred causes reconstruct, miss and cover too much: as a matrix and as images."""
+"""Cells that the inferred causes reconstruct, miss or over-cover, as a matrix and as images."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from noisyor.report.health import success_matrix
 from noisyor.report.inputs import visible_names
 
 OFF, RECONSTRUCTED, MISSED, EXTRA, UNKNOWN = range(5)
-"""Codes of a cell: off as expected, on as expected, on without a cause that makes it likely, off
-in spite of one, missing value."""
+"""Codes of a cell: off as expected, on as expected, on but not likely, off but likely, missing."""
 
 _MAX_ROWS, _MAX_COLUMNS = 400, 250
 _BLOCK_CELLS = 4_000_000
@@ -41,7 +40,7 @@ class Residuals(NamedTuple):
 
     @property
     def wrong(self) -> float:
-        """Share of the known cells that come out wrong."""
+        """Share of the known cells that are wrong."""
         seen = self.total[:UNKNOWN].sum()
         return float((self.total[MISSED] + self.total[EXTRA]) / seen) if seen else float("nan")
 
@@ -120,7 +119,7 @@ def _row_order(states: npt.NDArray[np.bool_]) -> LongArray:
 
 
 def _column_order(success: FloatArray) -> LongArray:
-    """Order columns by the cause that switches them on most surely; those without one last."""
+    """Order columns by the cause with the highest success probability; others come last."""
     owner = success.argmax(axis=0)
     best = success.max(axis=0)
     owner[best < 0.1] = len(success)
@@ -164,7 +163,7 @@ def feature_entries(
 def image_entries(
     network: Network, layout: ConvolutionalLayout, explained: ExplainedRows
 ) -> list[dict[str, Any]]:
-    """Return images with the features placed on them, and with the pixels that come out wrong."""
+    """Return images with the features placed on them, and with the wrong pixels."""
     height, width = network.visible_shape
     n_images = len(explained.number)
     n_shown = min(n_images, max(1, min(_MAX_IMAGES, _MAX_PIXELS // (height * width))))

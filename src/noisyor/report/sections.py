@@ -39,10 +39,10 @@ Texts = Callable[[set[int]], dict[int, str]]
 
 MAX_LABELS = 40
 _MIN_ROWS = 5
-"""Rows in which a cause must be on before the page says which label goes with it."""
+"""Smallest number of rows with a cause on for which the page shows its labels."""
 
 _MIN_LIFT = 1.05
-"""Smallest over-representation of a label that is shown: below it rounds to ×1.0."""
+"""Smallest lift of a label that is shown; smaller ones round to ×1.0."""
 
 _ABSENT: dict[str, Any] = {
     "labels": None,
@@ -258,7 +258,7 @@ def _lines(name: str) -> tuple[str, ...]:
 
 
 def _picture(network: Network, cause: int) -> str:
-    """Draw what a cause switches on, if columns are the pixels of an image."""
+    """Draw the pixels that a cause switches on, if columns are the pixels of an image."""
     if not is_drawn(network):
         return ""
     success = success_matrix(network)[[cause], : network.n_visible].toarray()

@@ -38,7 +38,7 @@ def environment() -> Any:
 
 
 def asset(name: str) -> str:
-    """Text of a style sheet or script in the folder of templates."""
+    """Return the text of a style sheet or script in the folder of templates."""
     return (resources.files("noisyor.report") / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -51,5 +51,5 @@ def embedded_json(data: dict[str, Any]) -> str:
 
 
 def script_hash(script: str) -> str:
-    """What the content security policy of a page calls its script."""
+    """Return the hash of a script for the content security policy of a page."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""The web application: a page, and a JSON API that limits what a request may take."""
+"""The web application: a page, and a JSON API with limits for each request."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Access control: only this machine, and only pages of the server itself.
 
-A page of any other site can send requests to a server on the same machine and, by a name that it
-makes point there (DNS rebinding), read the answers. So the host that a request is for and the site
-that it comes from are checked.
+A page of any other site can send requests to a server on the same machine and read the answers
+through a host name that resolves to this machine (DNS rebinding). So the host and the origin of
+every request are checked.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ HEADERS = {
 
 
 class Guard:
-    """Refuse requests that do not come from this machine, and set `HEADERS` on every response."""
+    """Reject requests that do not come from this machine, and set `HEADERS` on every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, or pass it on."""
+        """Reject a request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -57,7 +57,7 @@ class Guard:
 
 
 def _refusal(headers: Headers, scope: Scope) -> str | None:
-    """Return why a request is refused, or None."""
+    """Return the reason to reject a request, or None."""
     port = scope["server"][1]
     hosts = {f"{name}:{port}" for name in _NAMES} | (set(_NAMES) if port == 80 else set())
     given = headers.getlist("host")

@@ -116,7 +116,7 @@ class NetworkSubject:
         }
 
     def what_if(self, findings: Findings, finding: int) -> Answer:
-        """Return what one finding changes."""
+        """Return the effect of one finding."""
         now, others = findings.states_of(finding)
         before = self._remembered_chances(findings)
         changes = []

@@ -1,8 +1,8 @@
 """Run the application with uvicorn: limits and timeouts for every connection, and no log output.
 
 uvicorn has no deadline for a request, nor for a client that does not read its answer. Without
-deadlines, connections that send nothing, or a request without an end, or read nothing, would be
-held for ever, and their number would reach the limit.
+deadlines, connections that send nothing, send an endless request or read nothing would stay open
+forever and reach the limit of connections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_CONNECTIONS = 500
 """Open connections; above it, the one that has waited longest for a request is closed."""
 
 REQUEST_SECONDS = 10.0
-"""Time until a request must be complete, and until a client must read on."""
+"""Seconds within which a request must be complete, and a client must continue to read."""
 
 _MAX_HEAD = 16_384
 

@@ -56,11 +56,11 @@ class Subject(Protocol):
         ...
 
     def explain(self, findings: Findings, top: int) -> Answer:
-        """Return causes, what they explain, what else is likely, and what to ask next."""
+        """Return causes with the findings they explain, other likely findings, and questions."""
         ...
 
     def what_if(self, findings: Findings, finding: int) -> Answer:
-        """Return what would change if one finding had another state."""
+        """Return the changes if one finding had another state."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Users' files as `Observations` with names of their columns and rows.
+"""Read users' files as `Observations` with names of columns and rows.
 
 The public names are listed in ``__init__.pyi`` and imported on first use.
 """

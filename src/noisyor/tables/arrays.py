@@ -1,4 +1,4 @@
-"""Matrices that libraries read: NumPy, SciPy and MATLAB arrays, Parquet columns, images."""
+"""Readers of arrays: NumPy, SciPy and MATLAB files, Parquet columns, images."""
 
 from __future__ import annotations
 

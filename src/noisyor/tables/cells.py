@@ -1,4 +1,4 @@
-"""Values of cells: 0, 1 or missing in the words of a file, and hints for everything else."""
+"""Values of cells: words for 0, 1 and missing, and hints about other values."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Cells(dict[str, int]):
         return code
 
     def is_known(self, cell: str) -> bool:
-        """Tell whether a cell is 0, 1 or missing."""
+        """Return whether a cell is 0, 1 or missing."""
         try:
             self[cell]
         except ValueError:
@@ -96,7 +96,7 @@ class Cells(dict[str, int]):
         return True
 
     def is_value(self, cell: str) -> bool:
-        """Tell whether a cell is 0 or 1, or the file's own word for missing."""
+        """Return whether a cell is 0, 1 or the file's own word for missing."""
         return _CODES.get(_word(cell)) != MISSING and self.is_known(cell)
 
     def recode(self, numbers: AnyArray) -> AnyArray:
@@ -136,7 +136,7 @@ def _drop_option(*names: str) -> str:
 
 
 def role_hint(name: str) -> str:
-    """Return what to do with a column that does not hold 0 and 1."""
+    """Return a hint about a column that does not hold 0 and 1."""
     return (
         f"if this column names the rows, give ReadOptions(id_column={name!r}); "
         f"if it does not matter, {_drop_option(name)}"
@@ -144,7 +144,7 @@ def role_hint(name: str) -> str:
 
 
 def number_hint(value: float, columns: Sequence[str] = ()) -> str:
-    """Return what to do with a number that is neither 0 nor 1.
+    """Return a hint about a number that is neither 0 nor 1.
 
     ``columns`` are the names of all columns that hold such numbers, if they have names.
     """
@@ -158,8 +158,8 @@ def number_hint(value: float, columns: Sequence[str] = ()) -> str:
 def columns_hint(hints: Mapping[str, str]) -> str:
     """Combine the hints of all columns that do not hold 0 and 1, given by name, into one text.
 
-    Columns with the same remedy share it. All columns that no words for 0 and 1 turn into data are
-    listed in one option to paste.
+    Columns with the same remedy share it. All columns that cannot be read as 0 and 1 are listed in
+    one option to paste.
     """
     if len(hints) == 1:
         return next(iter(hints.values()))

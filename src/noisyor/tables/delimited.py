@@ -42,7 +42,7 @@ _HEAD_ROWS = 20
 """Rows that show whether a column ``text`` holds documents."""
 
 _SAMPLE_ROWS, _SAMPLE_CELLS = 1000, 1_000_000
-"""Size of the sample that shows what the columns hold if some do not hold 0 and 1."""
+"""Size of the sample that is examined if some columns do not hold 0 and 1."""
 
 Fields = Iterator[tuple[int, list[str]]]
 
@@ -191,7 +191,7 @@ def _holds_texts(
     options: ReadOptions,
     columns: Sequence[str] | None,
 ) -> bool:
-    """Tell by the first rows whether a column ``text`` holds documents: some have several words."""
+    """Return whether a column ``text`` holds documents: some first rows have several words."""
     used = {options.id_column, options.weights, *options.drop, *(columns or ())}
     if TEXT_FIELD not in names or TEXT_FIELD in used:
         return False
@@ -200,7 +200,7 @@ def _holds_texts(
 
 
 def _is_header(top: list[str], cells: Cells, options: ReadOptions) -> bool:
-    """Guess: a first line is a header if none of its fields is a value, or if it counts from 0."""
+    """Guess whether the first line is a header: no field is a value, or the fields count from 0."""
     roles = (options.id_column, options.weights)
     if any(role in top and not cells.is_known(role) for role in roles if role is not None):
         return True

@@ -28,7 +28,7 @@ TITLE_FIELD = "title"
 _DEFAULT_VOCABULARY = 1000
 
 _MAX_SHARE = 0.5
-"""Words in more than this share of the documents say little about any and are left out."""
+"""Words in more than this share of the documents are left out."""
 
 _LONG_TEXT = 30
 """Words from which a JSON field is a document, such as an abstract beside a title and tags."""
@@ -42,7 +42,7 @@ _CONTRACTIONS = (
 
 Texts = Iterator[tuple[str | None, str]]
 Records = Iterable[tuple[str, Any]]
-"""Where each record stands, such as ``"rows.jsonl, line 3"``, and the record."""
+"""Position of each record, such as ``"rows.jsonl, line 3"``, and the record."""
 
 
 # ---- documents
@@ -196,7 +196,7 @@ def read_json_texts(path: Path, options: ReadOptions) -> Texts:
 
 
 def _main_field(record: dict[str, Any]) -> str | None:
-    """Return the field that a file is about: ``text``, the only long text, or the only list."""
+    """Return the main field of a file: ``text``, the only long text, or the only list."""
     texts = {key: value for key, value in record.items() if isinstance(value, str)}
     if TEXT_FIELD in texts:
         return TEXT_FIELD
@@ -206,7 +206,7 @@ def _main_field(record: dict[str, Any]) -> str | None:
 
 
 def json_lines(lines: Lines, path: object) -> Iterator[tuple[str, Any]]:
-    """Iterate over lines that are not blank: where each stands, for errors, and its value."""
+    """Iterate over lines that are not blank: position for error messages, and value."""
     for line_number, line in lines:
         if line.isspace():
             continue

@@ -1,4 +1,4 @@
-"""The formats of users' files, and options of reading for what a file does not show.
+"""The formats of users' files, and the options of reading.
 
 A new reader is entered in ``FORMATS``; ``docs/developer/add_a_reader.md`` shows a complete one.
 The command line imports this module at once, so it imports no array library.
@@ -182,7 +182,7 @@ _RULES = {
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of `read_table`; None lets the file decide.
+    """Options of `read_table`; None detects the setting from the file.
 
     Attributes
     ----------
@@ -192,8 +192,8 @@ class ReadOptions:
     encoding : of text files.
     id_column : name or number (from 0) of the column or JSON field that names the rows.
     id_required : whether a file without that column is an error.
-    weights : name or number of the column that says how many rows each one stands for, as in an
-        aggregated table. Rows of weight 0 are left out.
+    weights : name or number of the column with the number of rows that each row stands for, as in
+        an aggregated table. Rows of weight 0 are left out.
     weights_required : whether a file without that column is an error.
     drop : columns or items to leave out; a text may list several columns between commas.
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
@@ -268,7 +268,7 @@ class ReadOptions:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> ReadOptions:
-        """Build options from what `to_json` wrote; unknown names are an error."""
+        """Build options from the result of `to_json`; unknown names are an error."""
         known = {field.name for field in fields(cls)}
         if not isinstance(record, Mapping) or not set(record) <= known:
             raise InvalidSettingError(
@@ -283,7 +283,7 @@ class ReadOptions:
 # ---- options that a model remembers
 
 _LAYOUT = ("format", "header", "delimiter", "variable", "transpose")
-"""Options of the layout of a file. A file of another kind has a layout of its own."""
+"""Options of the layout of a file, which do not apply to files of another format."""
 
 
 _REMOVED = ("encoding_errors", "max_share", "max_tokens")
@@ -307,7 +307,7 @@ def options_like(
     path : the file to read. If its ending differs from that of the model's data, or another format
         is given, the options of layout are not reused.
     given : options by name that replace those of the model. A column of ids or weights that only
-        the model asks for may be absent.
+    the model names may be absent.
     """
     given = dict(given or {})
     stored = metadata.get("reading")

@@ -1,6 +1,6 @@
-"""`read_table`, the one call for every file, and what readers share.
+"""`read_table`, and functions that readers share.
 
-Readers share lines of text, the roles of columns, and tables that are built block by block.
+The shared functions read lines of text, find the roles of columns, and build tables block by block.
 """
 
 from __future__ import annotations
@@ -346,9 +346,9 @@ def read_table(
     Parameters
     ----------
     path : a file or folder of one of ``FORMATS``; text files may be compressed (gzip, xz, bzip2).
-    options : how to read the file, where its name and content do not show it.
-    network : a model whose columns are wanted. Columns with names are found by name; words and
-        items that the model does not know are ignored.
+    options : how to read the file, if this cannot be detected from its name and content.
+    network : a model; its columns are read, by name if they have names. Words and items that the
+        model does not have are ignored.
     settings : single options by name, such as ``above=0``; they replace those in ``options``.
 
     Examples
