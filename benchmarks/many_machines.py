@@ -45,7 +45,7 @@ from _machines import Machines, Watch, between, by_role
 from distributed import Client
 from noisyor import distributed as nd
 from noisyor.distributed import session
-from noisyor.distributed.chunks import ClusterRows, TaskRows
+from noisyor.distributed.chunks import Ranges, Reader
 from noisyor.distributed.inference import Parts
 from noisyor.distributed.session import sum_over_batches
 from noisyor.distributed.training import gradient_of_rows
@@ -96,7 +96,7 @@ def network() -> nor.Network:
     )
 
 
-def timed(task: TaskRows, job: session.Job, **arguments: Any) -> Any:
+def timed(task: Ranges, job: session.Job, **arguments: Any) -> Any:
     """Run a task of training, and count its CPU time in the worker."""
     import noisyor.distributed.session as module
 
@@ -135,8 +135,8 @@ def overhead(options: Any) -> dict[str, Any]:
     results: dict[str, Any] = {"columns": N_VISIBLE, "hidden": N_HIDDEN}
     with stored(100_000, 10_000) as many, stored(8192, 8192) as few:
         results["ones_a_row"] = round(sum(rows.n_active for rows in many) / many.n_rows, 1)
-        job = session.Job(network(), ClusterRows(None, many).reader, "numba")
-        task = ClusterRows(None, many).select([(0, 2048)])
+        job = session.Job(network(), Reader(many), "numba")
+        task = [(0, 2048)]
         results["bytes_sent"] = {
             "task": len(cloudpickle.dumps((sum_over_batches, task, gradient_of_rows))),
             "parameters_once_a_step": len(pickle.dumps(network().theta)),

@@ -281,7 +281,7 @@ class TestRemembered:
     def test_the_training_file_needs_no_option_again(self, capsys):
         text = patients().replace(",", "|").partition("\n")[2]
         Path("odd.data").write_text(text)
-        fit = ["fit", "odd.data", "--format", "csv", "--delimiter", "|", "--no-header"]
+        fit = ["fit", "odd.data", "--format", "csv", "--no-header"]
         run(capsys, *fit, "--id-column", "0", "--components", "3", "--quiet")
         assert "row 0 (p000)" in run(
             capsys, "explain", "odd.safetensors", "odd.data", "--rows", "0"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import noisyor as nor
-from noisyor.distributed.chunks import ClusterRows, Reader, TaskRows
+from noisyor.distributed.chunks import Reader, reader_of
 from noisyor.errors import InvalidDataError, UnsupportedDataError
 
 
@@ -35,7 +35,7 @@ def numbers(rows):
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(sum), st.data())
 def test_batches_are_the_rows_asked_for_whatever_the_chunks(sizes, data):
     source = Counting(sizes)
-    reader = Reader(source, 8, source.sizes, None)
+    reader = Reader(source)
     ends = st.integers(0, sum(sizes))
     ranges = [
         tuple(sorted(pair)) for pair in data.draw(st.lists(st.tuples(ends, ends), max_size=4))
@@ -43,7 +43,7 @@ def test_batches_are_the_rows_asked_for_whatever_the_chunks(sizes, data):
     ranges = [(begin, end) for begin, end in ranges if begin < end]
     expected = [row for span in ranges for row in range(*span)]
     size = data.draw(st.integers(1, 12))
-    batches = list(reader.batches(TaskRows(ranges), size))
+    batches = list(reader.batches(ranges, size))
     assert [row for batch in batches for row in numbers(batch)] == expected
     assert [row for batch in batches for row in batch.row_ids] == expected
     assert all(batch.n_rows == size for batch in batches[:-1])
@@ -53,15 +53,17 @@ def test_batches_are_the_rows_asked_for_whatever_the_chunks(sizes, data):
 
 def test_a_chunk_of_another_size_is_named():
     source = Counting([3, 4])
-    reader = Reader(source, 8, (3, 5), None)
-    with pytest.raises(InvalidDataError, match=r"chunk 1 \(rows 3 to 8\)"):
+    read = source.read
+    source.read = lambda number: read(number)[:3]
+    reader = Reader(source)
+    with pytest.raises(InvalidDataError, match=r"chunk 1 \(rows 3 to 7\)"):
         reader.chunk(1)
 
 
 @pytest.mark.parametrize("rows", [np.eye(3), [[1, 0]], 7])
 def test_rows_in_memory_are_refused_with_advice(rows):
     with pytest.raises(UnsupportedDataError, match="open_rows"):
-        ClusterRows(None, rows)
+        reader_of(rows)
 
 
 def test_sources_open_their_files_again_elsewhere(tmp_path, monkeypatch):

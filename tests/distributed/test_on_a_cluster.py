@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dask.array
 import numpy as np
 import pytest
 from broken_rows import Broken
@@ -41,17 +40,6 @@ def test_training_a_deep_network_has_the_bits_of_one_machine(client, data, sourc
     network = nor.initialize(network, noise="uniform", seed=2)
     here = nor.train(network, data, steps=2, batch_size=None, block_rows=8192)
     assert same(nd.train(client, network, source, steps=2).network, here.network)
-
-
-@pytest.mark.parametrize("form", ["array", "frame"])
-def test_other_forms_of_rows(client, network, data, form):
-    expected = nor.train(network, data, steps=1, batch_size=None, block_rows=1)
-    if form == "array":
-        rows = dask.array.from_array(data.to_dense(), chunks=(1300, 5))
-    else:
-        frame = pytest.importorskip("pandas").DataFrame(data.to_dense())
-        rows = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=4)
-    assert same(nd.train(client, network, rows, steps=1).network, expected.network)
 
 
 def test_explanations_and_bounds_have_the_bits_of_one_machine(client, network, data, source):

@@ -40,7 +40,6 @@ def model(table: nor.tables.Table) -> nor.Network:
     [
         ("a.data", text(), {"format": "csv"}),
         ("a.csv", "bread,milk\nmilk\nbread,jam\n", {"format": "baskets"}),
-        ("a.csv", text("~"), {"delimiter": "~"}),
         ("a.csv", text(header="1,0,2"), {"header": True}),
         ("a.csv", text(header="a,b,c,d", extra=True), {"drop": ("d",)}),
         ("a.csv", text(extra=True), {"drop": ("3",)}),
@@ -70,19 +69,19 @@ def test_arrays_are_chosen_and_turned_again():
 
 
 def test_what_is_given_counts():
-    stored = metadata("a.csv", delimiter=";", above=2.0, drop=("x",), id_column="name")
-    options = options_like(stored, "b.csv", {"delimiter": "|", "drop": ("y",)})
-    assert (options.delimiter, options.drop, options.above) == ("|", ("y",), 2.0)
+    stored = metadata("a.csv", header=True, above=2.0, drop=("x",), id_column="name")
+    options = options_like(stored, "b.csv", {"header": False, "drop": ("y",)})
+    assert (options.header, options.drop, options.above) == (False, ("y",), 2.0)
     assert not options.id_required
     assert options_like(stored, "b.csv", {"id_column": "row"}).id_required
 
 
 def test_a_file_of_another_kind_has_a_layout_of_its_own():
-    stored = metadata("a.csv", format="baskets", delimiter=";", id_column="0", above=2.0)
+    stored = metadata("a.csv", format="baskets", header=True, id_column="0", above=2.0)
     assert options_like(stored, "b.csv.gz").format == "baskets"
     other = options_like(stored, "b.jsonl")
-    assert (other.format, other.delimiter, other.above) == (None, None, 2.0)
-    assert options_like(stored, "b.csv", {"format": "csv"}).delimiter is None
+    assert (other.format, other.header, other.above) == (None, None, 2.0)
+    assert options_like(stored, "b.csv", {"format": "csv"}).header is None
     named = metadata("a.csv", id_column="patient")
     assert options_like(named, "b.jsonl").id_column == "patient"
 
@@ -93,7 +92,7 @@ def test_a_file_of_another_kind_has_a_layout_of_its_own():
         {"colour": 1},
         {"format": "../../etc/passwd"},
         {"format": ["csv"]},
-        {"delimiter": {}},
+        {"truth": {}},
         {"header": "yes"},
         {"drop": "abc"},
         {"drop": [[1]]},
@@ -118,10 +117,12 @@ def test_metadata_of_any_form():
             "weights_required": False,
         }
     # what is wrong in the model does not matter where an option is given
-    broken = {"reading": {"delimiter": 5}, "data": {"source": "a.csv"}}
-    assert options_like(broken, "a.csv", {"delimiter": ";"}).delimiter == ";"
-    with pytest.raises(InvalidSettingError, match="delimiter"):
-        options_like({}, "a.csv", {"delimiter": "ab"})
+    broken = {"reading": {"header": 5}, "data": {"source": "a.csv"}}
+    assert options_like(broken, "a.csv", {"header": True}).header
+    with pytest.raises(InvalidSettingError, match="truth"):
+        options_like({}, "a.csv", {"truth": "ab"})
+    old = {"reading": {"delimiter": ";", "max_tokens": 7}, "data": {"source": "a.csv"}}
+    assert options_like(old, "a.csv") == options_like({}, "a.csv")
 
 
 def test_json():
@@ -137,7 +138,6 @@ def test_json():
     "wrong",
     [
         {"format": "pdf"},
-        {"delimiter": ",,"},
         {"encoding": "utf-16"},
         {"above": float("nan")},
         {"vocabulary": 0},

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from noisyor.data.observations import Observations
     from noisyor.explanation.counterfactual import Counterfactual
     from noisyor.explanation.ranking import CauseRanking
-    from noisyor.io.model_file import SavedModel
     from noisyor.model.network import Network
+    from noisyor.tables import Table
 
 _DEFAULT_ROWS = 10
 _FAINT = 0.01
@@ -100,21 +100,29 @@ def explain(
         )
     if data is None and rows is not None:
         raise InvalidSettingError("--rows chooses rows of DATA, and there is no DATA")
+    if odd is not None and (data is None or rows is not None or what_if):
+        raise InvalidSettingError("--odd needs DATA, and no --rows or --what-if")
 
     from noisyor.explanation.counterfactual import what_if as suppose
     from noisyor.explanation.ranking import find_visible, rank_causes
 
     saved = common.open_model(model, data)
     network = saved.network
-    if odd is not None:
-        if data is None or rows is not None or what_if:
-            raise InvalidSettingError("--odd needs DATA, and no --rows or --what-if")
-        return _print_odd(saved, model, data, odd, top, seed, threads, reading, as_json)
-    supposed = [find_visible(network, name) for name in what_if]
+    labels, note = ["findings"], ""
     if data is None:
-        labels, chosen, note = ["findings"], _evidence(network, observe, absent), ""
+        chosen = _evidence(network, observe, absent)
     else:
-        labels, chosen, note = _rows(saved, data, rows, reading)
+        table = common.read_for(saved, data, reading)
+        if odd is not None:
+            return _print_odd(network, model, table, odd, top, seed, threads, as_json)
+        n_rows = table.observations.n_rows
+        numbers = list(range(min(n_rows, _DEFAULT_ROWS)))
+        if rows is not None:
+            numbers = common.row_numbers(rows, n_rows)
+        elif n_rows > _DEFAULT_ROWS:
+            note = f"{n_rows - _DEFAULT_ROWS:,} more rows: choose with --rows"
+        labels, chosen = [_label(table, k) for k in numbers], table.observations.take(numbers)
+    supposed = [find_visible(network, name) for name in what_if]
     options: dict[str, Any] = {
         "method": method,
         "n_samples": samples,
@@ -132,10 +140,11 @@ def explain(
             for change in suppose(network, row, finding, before=result, **options)
         ]
         found = found or bool(result.best) or result.causes[0].probability >= 0.5
+        record = _record(network, label, row, result, others, changes)
         if as_json:
-            records.append(_record(network, label, row, result, others, changes))
+            records.append(record)
         else:
-            click.echo(printable("\n".join(_text(network, label, row, result, others, changes))))
+            click.echo(printable("\n".join(_text(record))))
     if as_json:
         common.print_json({"model": str(model), "rows": records})
     elif note:
@@ -144,14 +153,13 @@ def explain(
 
 
 def _print_odd(
-    saved: SavedModel,
+    network: Network,
     model: Path,
-    data: Path,
+    table: Table,
     n: int,
     top: int,
     seed: int,
     threads: int | None,
-    reading: dict[str, Any],
     as_json: bool,
 ) -> int:
     """Print the least likely rows, each with its least likely entries."""
@@ -159,25 +167,15 @@ def _print_odd(
 
     from noisyor.explanation.odd import odd_rows
 
-    table = common.read_for(saved, data, reading)
-    found = odd_rows(
-        saved.network,
-        table.observations,
-        n,
-        n_entries=top,
-        seed=seed,
-        engine=common.engine_with(threads),
-    )
-    labels = [_label(table.row_names, odd.row) for odd in found]
+    engine = common.engine_with(threads)
+    found = odd_rows(network, table.observations, n, n_entries=top, seed=seed, engine=engine)
     if as_json:
-        records = [
-            {"label": label, **asdict(odd)} for label, odd in zip(labels, found, strict=True)
-        ]
+        records = [{"label": _label(table, odd.row), **asdict(odd)} for odd in found]
         common.print_json({"model": str(model), "odd": records})
         return 0
     lines = []
-    for label, odd in zip(labels, found, strict=True):
-        lines.append(f"{label}: log p {odd.log_p:.2f}")
+    for odd in found:
+        lines.append(f"{_label(table, odd.row)}: log p {odd.log_p:.2f}")
         for entry in odd.entries:
             state = "present" if entry.value else "absent"
             lines.append(f"  {entry.probability:6.3f}  {entry.name} {state}")
@@ -187,9 +185,9 @@ def _print_odd(
     return 0
 
 
-def _label(names: tuple[str, ...] | None, row: int) -> str:
+def _label(table: Table, row: int) -> str:
     """Return the index of a row and its name, if rows have names."""
-    return f"row {row}" + (f" ({names[row]})" if names is not None else "")
+    return f"row {row}" + (f" ({table.row_names[row]})" if table.row_names is not None else "")
 
 
 def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...]) -> Observations:
@@ -217,23 +215,6 @@ def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...
     return Observations.from_evidence(network.n_visible, present, missing)
 
 
-def _rows(
-    saved: SavedModel, data: Path, rows: str | None, reading: dict[str, Any]
-) -> tuple[list[str], Observations, str]:
-    """Return labels and rows to explain, and a note if there are more."""
-    table = common.read_for(saved, data, reading)
-    n_rows = table.observations.n_rows
-    numbers = list(range(min(n_rows, _DEFAULT_ROWS)))
-    if rows is not None:
-        numbers = common.row_numbers(rows, n_rows)
-    names = table.row_names
-    labels = [_label(names, k) for k in numbers]
-    note = ""
-    if rows is None and n_rows > _DEFAULT_ROWS:
-        note = f"{n_rows - _DEFAULT_ROWS:,} more rows: choose with --rows"
-    return labels, table.observations.take(numbers), note
-
-
 def _others(
     network: Network, row: Observations, top: int, seed: int, engine: Any
 ) -> list[tuple[str, float]]:
@@ -252,60 +233,6 @@ def _others(
     return [(visible_label(network, int(unknown[i])), float(chance[i])) for i in best]
 
 
-def _known(network: Network, row: Observations) -> tuple[list[str], int, int]:
-    """Return the names of the present findings, and the numbers of absent and unknown ones."""
-    from noisyor.model.names import visible_label
-
-    present = [visible_label(network, int(i)) for i in row.columns[row.ptr[0] : row.ptr[1]]]
-    unknown = row.n_missing
-    return present, network.n_visible - len(present) - unknown, unknown
-
-
-def _text(
-    network: Network,
-    label: str,
-    row: Observations,
-    result: CauseRanking,
-    others: list[tuple[str, float]],
-    changes: list[Counterfactual],
-) -> list[str]:
-    from noisyor.model.names import hidden_label
-
-    present, absent, unknown = _known(network, row)
-    lines = [
-        f"{label}: {common.few(present) or 'nothing present'}"
-        f"  ({len(present)} present, {absent:,} absent, {unknown:,} unknown)"
-    ]
-    together = [hidden_label(network, k) for k in result.best]
-    lines.append(f"  best explanation: {' + '.join(together) if together else 'no cause, noise'}")
-    causes = [cause for cause in result.causes if cause.probability >= _FAINT]
-    if causes:
-        lines.append("     now  before  cause")
-    else:
-        lines.append(f"  no cause with a probability above {_FAINT}")
-    for cause in causes:
-        error = f"  (± {cause.error:.3f})" if cause.error and cause.error >= 0.0005 else ""
-        lines.append(f"  {cause.probability:6.3f}  {cause.base:6.3f}  {cause.name}{error}")
-        if cause.explains:
-            parts = [f"{item.name} {item.share:.2f}" for item in cause.explains]
-            lines.append(f"                  explains {common.few(parts)}")
-    if result.unexplained:
-        lines.append(f"  unexplained: {common.few(list(result.unexplained))}")
-    if others:
-        parts = [f"{name} {chance:.2f}" for name, chance in others]
-        lines.append(f"  likeliest of what is unknown: {common.few(parts)}")
-    lines.append(f"  {result.method}")
-    for change in changes:
-        lines.append(f"  if {change.finding!r} were {change.after} (now {change.before}):")
-        for shift in change.shifts:
-            rival = shift.explained_away_by
-            away = f"  explained away by {rival}" if rival else ""
-            lines.append(f"    {shift.before:.3f} -> {shift.after:.3f}  {shift.name}{away}")
-        if not change.shifts:
-            lines.append("    nothing changes by more than 0.01")
-    return lines
-
-
 def _record(
     network: Network,
     label: str,
@@ -314,16 +241,17 @@ def _record(
     others: list[tuple[str, float]],
     changes: list[Counterfactual],
 ) -> dict[str, Any]:
+    """Return all that is known about a row, as plain data."""
     from dataclasses import asdict
 
-    from noisyor.model.names import hidden_label
+    from noisyor.model.names import hidden_label, visible_label
 
-    present, absent, unknown = _known(network, row)
+    present = [visible_label(network, int(i)) for i in row.columns[row.ptr[0] : row.ptr[1]]]
     return {
         "row": label,
         "present": present,
-        "absent": absent,
-        "unknown": unknown,
+        "absent": network.n_visible - len(present) - row.n_missing,
+        "unknown": row.n_missing,
         "method": result.method,
         "exact": result.exact,
         "log_joint": result.log_joint,
@@ -333,3 +261,44 @@ def _record(
         "likeliest_unknown": [{"name": name, "probability": p} for name, p in others],
         "what_if": [asdict(change) for change in changes],
     }
+
+
+def _text(record: dict[str, Any]) -> list[str]:
+    """Return the lines that describe a row."""
+    few, present = common.few, record["present"]
+    lines = [
+        f"{record['row']}: {few(present) or 'nothing present'}  ({len(present)} present, "
+        f"{record['absent']:,} absent, {record['unknown']:,} unknown)",
+        f"  best explanation: {' + '.join(record['best']) or 'no cause, noise'}",
+    ]
+    causes = [cause for cause in record["causes"] if cause["probability"] >= _FAINT]
+    if causes:
+        lines.append("     now  before  cause")
+    else:
+        lines.append(f"  no cause with a probability above {_FAINT}")
+    for cause in causes:
+        error = cause["error"]
+        spread = f"  (± {error:.3f})" if error and error >= 0.0005 else ""
+        lines.append(
+            f"  {cause['probability']:6.3f}  {cause['base']:6.3f}  {cause['name']}{spread}"
+        )
+        if cause["explains"]:
+            parts = [f"{item['name']} {item['share']:.2f}" for item in cause["explains"]]
+            lines.append(f"                  explains {few(parts)}")
+    if record["unexplained"]:
+        lines.append(f"  unexplained: {few(record['unexplained'])}")
+    if record["likeliest_unknown"]:
+        parts = [f"{it['name']} {it['probability']:.2f}" for it in record["likeliest_unknown"]]
+        lines.append(f"  likeliest of what is unknown: {few(parts)}")
+    lines.append(f"  {record['method']}")
+    for change in record["what_if"]:
+        lines.append(f"  if {change['finding']!r} were {change['after']} (now {change['before']}):")
+        for shift in change["shifts"]:
+            rival = shift["explained_away_by"]
+            away = f"  explained away by {rival}" if rival else ""
+            lines.append(
+                f"    {shift['before']:.3f} -> {shift['after']:.3f}  {shift['name']}{away}"
+            )
+        if not change["shifts"]:
+            lines.append("    nothing changes by more than 0.01")
+    return lines

@@ -187,7 +187,6 @@ _READING = (
         metavar="NAME",
         help="Column to leave out, or several separated by commas. Repeatable.",
     ),
-    click.option("--delimiter", metavar="C", help="Character between fields of a CSV file."),
     click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
     click.option(
         "--above",

@@ -97,10 +97,10 @@ def explain(
     """
     chosen = method_for(network) if method is None else method
     job: dict[str, Any] = {"method": chosen, "seed": check_seed(seed), "engine": engine}
-    with open_session(client, network, rows, **job) as session:
-        if out is None:
-            return concatenate(session.map(explain_chunk, progress=progress))
-        return _write_parts(session, out, progress)
+    session = open_session(client, network, rows, **job)
+    if out is None:
+        return concatenate(session.map(explain_chunk, progress=progress))
+    return _write_parts(session, out, progress)
 
 
 def evaluate(
@@ -136,8 +136,8 @@ def evaluate(
     8
     """
     chosen = chosen_methods(methods)
-    with open_session(client, network, rows, engine=engine) as session:
-        found = session.map(bounds_of_chunk, progress=progress, methods=chosen)
+    session = open_session(client, network, rows, engine=engine)
+    found = session.map(bounds_of_chunk, progress=progress, methods=chosen)
     bounds = []
     for index in range(len(chosen)):
         parts = [each[index] for each, _ in found]
@@ -182,7 +182,7 @@ def bounds_of_chunk(
 
 def _write_parts(session: Session, out: PathLike, progress: bool | None) -> Parts:
     """Let workers write the parts that a folder does not hold yet."""
-    reader, job = session.rows.reader, session.job
+    reader, job = session.job.reader, session.job
     assert job.network is not None
     assert job.method is not None
     run = {
@@ -190,7 +190,7 @@ def _write_parts(session: Session, out: PathLike, progress: bool | None) -> Part
         "method": job.method.settings(),
         "clamp": None,
         "seed": job.seed,
-        "chunks": list(reader.sizes),
+        "chunks": list(reader.source.sizes),
     }
     identity = Checkpoint.identity_of(job.network, session.identity(), None, plain(run))
     folder, written = _open_folder(out, {"function": "explain", "identity": identity})
@@ -198,7 +198,7 @@ def _write_parts(session: Session, out: PathLike, progress: bool | None) -> Part
     names = [_part_file(folder, index).name for index in range(len(chunks))]
     done = {chunk for chunk, name in zip(chunks, names, strict=True) if name in written}
     session.map(write_explanations, skip=done, progress=progress, folder=str(folder))
-    return Parts(folder, len(chunks), session.rows.n_rows, len(done))
+    return Parts(folder, len(chunks), session.n_rows, len(done))
 
 
 def _open_folder(out: PathLike, run: dict[str, str]) -> tuple[Path, set[str]]:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
-from noisyor.distributed.chunks import ClusterRows, Ranges, Reader, TaskRows
+from noisyor.distributed.chunks import Ranges, Reader, reader_of
 from noisyor.engines.contract import EngineLike
 from noisyor.engines.reduction import ROWS_OF_BLOCK, TreeSum, tree_sum
 from noisyor.engines.registry import get_engine
@@ -75,17 +75,16 @@ class Job:
 
 
 class Session:
-    """Rows on a cluster, and the job that tasks share.
+    """A cluster, and the job that tasks share. A task is a list of ranges of row numbers.
 
     Parameters
     ----------
     client : a ``distributed.Client`` that is not asynchronous.
-    rows : the rows on this cluster.
     job : what all tasks share.
     """
 
-    def __init__(self, client: Any, rows: ClusterRows, job: Job) -> None:
-        self.client, self.rows, self.job = client, rows, job
+    def __init__(self, client: Any, job: Job) -> None:
+        self.client, self.job, self.n_rows = client, job, job.reader.n_rows
         self._shared_job = self.share(job)
 
     def share(self, value: Any) -> Any:
@@ -112,19 +111,19 @@ class Session:
 
         Chunks without rows are left out, and those whose indices are in ``skip``.
         """
-        reader = self.rows.reader
+        reader, sizes = self.job.reader, self.job.reader.source.sizes
         chunks = [index for index in reader.filled.tolist() if index not in skip]
-        tasks = (self.rows.select([reader.chunk_range(index)]) for index in chunks)
+        tasks = ([reader.chunk_range(index)] for index in chunks)
         found = dict[int, T]()
-        with progress_bar(self.rows.n_rows, "cluster", "rows", progress) as bar:
-            bar.update(self.rows.n_rows - sum(reader.sizes[index] for index in chunks))
+        with progress_bar(self.n_rows, "cluster", "rows", progress) as bar:
+            bar.update(self.n_rows - sum(sizes[index] for index in chunks))
             for index, result in self.map_tasks(apply_to_chunk, tasks, compute=function, **shared):
                 found[index] = result
-                bar.update(reader.sizes[chunks[index]])
+                bar.update(sizes[chunks[index]])
         return [found[index] for index in range(len(chunks))]
 
     def map_tasks(
-        self, function: Callable[..., T], tasks: Iterator[TaskRows], **shared: Any
+        self, function: Callable[..., T], tasks: Iterator[Ranges], **shared: Any
     ) -> Iterator[tuple[int, T]]:
         """Yield index and result of ``function(task, job=…, **shared)`` as tasks finish.
 
@@ -133,7 +132,7 @@ class Session:
         """
         from distributed import as_completed
 
-        waiting, running = enumerate(tasks), dict[Any, tuple[int, TaskRows]]()
+        waiting, running = enumerate(tasks), dict[Any, tuple[int, Ranges]]()
         limit = max(4, _SUBMITTED_PER_THREAD * self.n_threads())
         with self._connected():
             done = as_completed(loop=self.client.loop)
@@ -154,7 +153,7 @@ class Session:
                 self._cancel(list(running))
 
     def sum(
-        self, function: Callable[..., list[FloatArray]], tasks: Sequence[TaskRows], **shared: Any
+        self, function: Callable[..., list[FloatArray]], tasks: Sequence[Ranges], **shared: Any
     ) -> list[FloatArray]:
         """Return the sum of ``function(rows, job, **shared)`` over batches of the tasks' rows.
 
@@ -176,16 +175,13 @@ class Session:
                 self._cancel(futures)
                 raise
 
-    def split(self, begin: int, end: int, ranges: Callable[[int, int], Ranges]) -> list[TaskRows]:
+    def split(self, begin: int, end: int, ranges: Callable[[int, int], Ranges]) -> list[Ranges]:
         """Cut positions ``begin`` to ``end`` of an order of the rows into the tasks of a sum.
 
         ``ranges`` gives the row numbers at some positions.
         """
         size = self.rows_per_task(end - begin)
-        return [
-            self.rows.select(ranges(first, min(first + size, end)), keep=True)
-            for first in range(begin, end, size)
-        ]
+        return [ranges(first, min(first + size, end)) for first in range(begin, end, size)]
 
     def rows_per_task(self, n_rows: int) -> int:
         """Return the size of tasks for a number of rows: a power of two of blocks.
@@ -204,15 +200,14 @@ class Session:
 
     def identity(self) -> bytes:
         """Return the identity of the rows: their number, and the content of the first chunk."""
-        reader = self.rows.reader
-        first = self.rows.select([reader.chunk_range(int(reader.filled[0]))])
+        first = [self.job.reader.chunk_range(int(self.job.reader.filled[0]))]
         ((_, found),) = self.map_tasks(apply_to_chunk, iter([first]), compute=_identity)
-        return f"{self.rows.n_rows} rows".encode() + bytes(found)
+        return f"{self.n_rows} rows".encode() + bytes(found)
 
     # ---- private
 
     def _submit(
-        self, function: Callable[..., Any], tasks: Sequence[TaskRows], shared: dict[str, Any]
+        self, function: Callable[..., Any], tasks: Sequence[Ranges], shared: dict[str, Any]
     ) -> list[Any]:
         futures: list[Any] = self.client.map(
             function,
@@ -224,7 +219,7 @@ class Session:
         )
         return futures
 
-    def _fail(self, future: Any, tasks: Sequence[tuple[Any, TaskRows]]) -> NoReturn:
+    def _fail(self, future: Any, tasks: Sequence[tuple[Any, Ranges]]) -> NoReturn:
         """Raise the error of a future; ``tasks`` are submitted tasks with their futures."""
         error = future.exception()
         if isinstance(error, NoisyOrError):
@@ -267,14 +262,13 @@ def _new_key() -> str:
     return f"noisyor-{uuid.uuid4().hex}"
 
 
-def apply_to_chunk(task: TaskRows, job: Job, compute: Callable[..., T], **shared: Any) -> T:
+def apply_to_chunk(task: Ranges, job: Job, compute: Callable[..., T], **shared: Any) -> T:
     """Task: apply a function to one chunk of rows."""
-    index = job.reader.chunks_of(task.ranges)[0]
-    return compute(job.reader.chunk(index, task.given()), job, **shared)
+    return compute(job.reader.chunk(job.reader.chunks_of(task)[0]), job, **shared)
 
 
 def sum_over_batches(
-    task: TaskRows, job: Job, compute: Callable[..., list[FloatArray]], **shared: Any
+    task: Ranges, job: Job, compute: Callable[..., list[FloatArray]], **shared: Any
 ) -> list[FloatArray]:
     """Task: add up a function over batches of rows."""
     total = TreeSum()
@@ -287,10 +281,9 @@ def _identity(rows: Observations, job: Job) -> bytes:
     return rows_identity(rows)
 
 
-@contextmanager
 def open_session(
     client: Any, network: Network | None, rows: Any, *, engine: EngineLike = "auto", **job: Any
-) -> Iterator[Session]:
+) -> Session:
     """Open rows on a cluster; ``job`` as in `Job`."""
     try:
         import distributed
@@ -301,10 +294,7 @@ def open_session(
             "client must be a distributed.Client that is not asynchronous, "
             f"got {type(client).__name__}"
         )
-    known = ClusterRows(client, rows, None if network is None else network.n_visible)
+    reader = reader_of(rows, None if network is None else network.n_visible)
     if isinstance(engine, str):
         engine = get_engine(engine, n_threads=1)  # because Dask runs a task on every thread
-    try:
-        yield Session(client, known, Job(network, known.reader, engine, **job))
-    finally:
-        known.forget()
+    return Session(client, Job(network, reader, engine, **job))

@@ -10,7 +10,7 @@ import numpy as np
 from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import check_seed
 from noisyor.data.observations import Observations
-from noisyor.distributed.chunks import TaskRows, joined
+from noisyor.distributed.chunks import Ranges, joined
 from noisyor.distributed.session import ROWS_AT_ONCE, Job, Session, open_session
 from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.errors import InvalidSettingError
@@ -50,9 +50,8 @@ def train(
     ----------
     client : a ``distributed.Client``.
     network : graph and starting parameters.
-    rows : a `RowSource` on storage that all workers can read, its path, a Dask array or DataFrame.
-        Workers read the chunks of a source in every step; the chunks of a Dask collection are
-        computed once and stay on the cluster.
+    rows : a `RowSource` on storage that all workers can read, or its path. Workers read the chunks
+        in every step.
     method, options, changes : as in `noisyor.train`, but by default every update uses all rows.
         With a smaller ``batch_size``, blocks of ``block_rows`` consecutive rows are shuffled, 8,192
         by default. Minibatches of fewer than 8,192 rows are refused, because sending parameters and
@@ -77,16 +76,16 @@ def train(
         options = replace(options, block_rows=_DEFAULTS.block_rows)
     unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
     job: dict[str, Any] = {"method": chosen, "seed": int(options.seed), "engine": engine}
-    with open_session(client, network, rows, **job) as session:
-        _check_batch_size(options, session.rows.n_rows)
-        return train_on(
-            network,
-            _RowsOnCluster(session),
-            chosen,
-            options,
-            held_out=unseen,
-            settings={"cluster": True},
-        )
+    session = open_session(client, network, rows, **job)
+    _check_batch_size(options, session.n_rows)
+    return train_on(
+        network,
+        _RowsOnCluster(session),
+        chosen,
+        options,
+        held_out=unseen,
+        settings={"cluster": True},
+    )
 
 
 class _RowsOnCluster(NamedTuple):
@@ -96,7 +95,7 @@ class _RowsOnCluster(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        return self.session.rows.n_rows
+        return self.session.n_rows
 
     def total_weight(self) -> float:
         tasks = self.session.split(0, self.n_rows, lambda begin, end: [(begin, end)])
@@ -153,26 +152,20 @@ def _check_batch_size(options: TrainOptions, n_rows: int) -> None:
 def fetch_sample(client: Any, rows: Any, seed: int) -> Observations:
     """Let workers read a random sample of rows: about half a million entries, or all rows."""
     check_seed(seed)
-    with open_session(client, None, rows) as session:
-        n_rows = session.rows.n_rows
-        size = max(_MIN_SAMPLE_ROWS, _SAMPLE_ENTRIES // session.rows.reader.n_visible)
-        if n_rows > size:
-            chosen = np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False))
-        else:
-            chosen = np.arange(n_rows)
-        task_of_row = chosen // session.rows_per_task(n_rows)
-        groups = np.split(chosen, np.flatnonzero(np.diff(task_of_row)) + 1)
-        tasks = (session.rows.select([(row, row + 1) for row in g.tolist()]) for g in groups)
-        parts = dict(session.map_tasks(read_rows, tasks))
-        return joined([parts[index] for index in range(len(groups))])
+    session = open_session(client, None, rows)
+    n_rows = session.n_rows
+    size = max(_MIN_SAMPLE_ROWS, _SAMPLE_ENTRIES // session.job.reader.source.n_visible)
+    if n_rows > size:
+        chosen = np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False))
+    else:
+        chosen = np.arange(n_rows)
+    task_of_row = chosen // session.rows_per_task(n_rows)
+    groups = np.split(chosen, np.flatnonzero(np.diff(task_of_row)) + 1)
+    tasks = ([(row, row + 1) for row in group.tolist()] for group in groups)
+    parts = dict(session.map_tasks(read_rows, tasks))
+    return joined([parts[index] for index in range(len(groups))])
 
 
-def count_rows(client: Any, rows: Any) -> tuple[int, int]:
-    """Return the number of rows and of chunks."""
-    with open_session(client, None, rows) as session:
-        return session.rows.n_rows, len(session.rows.reader.sizes)
-
-
-def read_rows(task: TaskRows, job: Job) -> Observations:
+def read_rows(task: Ranges, job: Job) -> Observations:
     """Task: return rows of a sample."""
     return joined(list(job.reader.batches(task, ROWS_AT_ONCE)))

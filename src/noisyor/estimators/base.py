@@ -35,7 +35,7 @@ from noisyor._util.validation import (
     is_whole,
     or_none,
 )
-from noisyor.data.chunks import RowSource, open_rows
+from noisyor.data.chunks import RowSource
 from noisyor.data.observations import Observations
 from noisyor.engines.contract import Engine
 from noisyor.engines.registry import get_engine
@@ -690,13 +690,11 @@ class NoisyOrEstimator(PredictMixin, ABC):
         return self._keep_streamed(result.network, result.history, first, data)
 
     def _fit_cluster(self, client: Any, X: Any) -> Self:
-        from noisyor.distributed.training import count_rows, fetch_sample, train
+        from noisyor.distributed.chunks import reader_of
+        from noisyor.distributed.training import fetch_sample, train
 
-        if isinstance(X, str | os.PathLike):
-            X = open_rows(X)
+        X = reader_of(X).source
         if self.binarize is not None:
-            if not isinstance(X, RowSource):
-                raise InvalidSettingError("binarize is for a RowSource; compare a Dask collection")
             X = BinarizedSource(X, self.binarize)
         seed = self._options()["seed"]
         first = self._rows(fetch_sample(client, X, seed), reset=True)
@@ -712,8 +710,7 @@ class NoisyOrEstimator(PredictMixin, ABC):
         )
         result = train(client, self.network_, X, method, options)
         self.settings_.update(options.record())
-        n_rows, n_chunks = count_rows(client, X)
-        data = _described(n_rows, first.n_visible, n_chunks)
+        data = _described(X.n_rows, first.n_visible, len(X))
         return self._keep_streamed(result.network, result.history, first, data)
 
     def _keep_streamed(

@@ -94,14 +94,14 @@ def equally_wide(
 
 
 def _file_fields(path: Path, options: ReadOptions) -> Fields:
-    """Iterate over the records of a file; without an option the first line shows the delimiter."""
+    """Iterate over the records of a file; the first line shows the delimiter."""
     lines = file_lines(path, options)
     first = next(lines, None)
     if first is None:
         raise InvalidDataError(f"{path} is empty")
     unquoted = _QUOTED.sub("", first[1])
-    usual = "\t" if options.format == "tsv" else max(_DELIMITERS, key=unquoted.count)
-    return fields(itertools.chain([first], lines), path, options.delimiter or usual)
+    delimiter = "\t" if options.format == "tsv" else max(_DELIMITERS, key=unquoted.count)
+    return fields(itertools.chain([first], lines), path, delimiter)
 
 
 # ---- CSV and TSV

@@ -157,7 +157,6 @@ def ending_of(path: Path) -> str:
 
 _RULES = {
     "header": or_none(FLAG),
-    "delimiter": or_none(TEXT),
     "encoding": TEXT,
     "id_column": or_none(TEXT),
     "id_required": FLAG,
@@ -188,7 +187,6 @@ class ReadOptions:
     ----------
     format : a key of ``FORMATS``.
     header : whether the first line of a CSV or TSV file names the columns.
-    delimiter : between the fields of a CSV file or of baskets.
     encoding : of text files.
     id_column : name or number (from 0) of the column or JSON field that names the rows.
     id_required : whether a file without that column is an error.
@@ -221,7 +219,6 @@ class ReadOptions:
 
     format: str | None = None
     header: bool | None = None
-    delimiter: str | None = None
     encoding: str = "utf-8"
     id_column: str | None = None
     id_required: bool = True
@@ -246,10 +243,6 @@ class ReadOptions:
             parse_truth(self.truth)
             if self.above is not None:
                 raise InvalidSettingError("above and truth exclude each other")
-        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
-            raise InvalidSettingError(
-                f"the delimiter is one character between fields, got {self.delimiter!r}"
-            )
         try:
             # Lines are found before they are decoded, so their ends must be those of ASCII.
             suitable = codecs.encode("a\n,1", self.encoding) == b"a\n,1"
@@ -282,11 +275,10 @@ class ReadOptions:
 
 # ---- options that a model remembers
 
-_LAYOUT = ("format", "header", "delimiter", "variable", "transpose")
+_LAYOUT = ("format", "header", "variable", "transpose")
 """Options of the layout of a file, which do not apply to files of another format."""
 
-
-_REMOVED = ("encoding_errors", "max_share", "max_tokens")
+_REMOVED = ("delimiter", "encoding_errors", "max_share", "max_tokens")
 """Options of version 0.1.0 that model files may still have."""
 
 
