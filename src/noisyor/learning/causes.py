@@ -1,30 +1,30 @@
-"""Learn causes for a high likelihood of unseen rows, from a mixture and by Gibbs sampling.
+"""Learn causes for a high likelihood of unseen rows, from the best of three starts.
 
-Two starts are compared. The first has as many classes as causes. If rows are unions of causes,
-these classes are combinations of causes, and sampling does not separate them. So the second start
-has three times as many classes, which include the single causes, and drops the classes that the
-others make redundant. Both learn from three quarters of the rows, drawn by the seed. The other rows
+A cause may start as a class of a mixture, which describes whole rows, or as a part that a
+non-negative factorization finds, which describes some columns. Where rows are unions of causes,
+classes are combinations of causes, and sampling rarely takes them apart; where rows are of one kind
+each, classes are right from the beginning. So starts with classes, with parts and with half of each
+are learned by Gibbs sampling from three quarters of the rows, drawn by the seed. The other rows
 choose the start and, if the data have few ones, the strength of the smoothing. Then the model
 learns from all rows.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from noisyor._util.arrays import BinaryArray
 from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
 from noisyor.inference.sampling import log_probability
 from noisyor.learning.gibbs_em import Chains, GibbsRounds
-from noisyor.learning.validation import drop_hidden, hold_out, leave_one_out_gain
+from noisyor.learning.validation import hold_out
 from noisyor.model.network import Network
 from noisyor.search.cover import draw_rows
-from noisyor.search.starts import start_from_mixture
+from noisyor.search.starts import join_causes, start_from_mixture, start_from_parts
 
 __all__ = ["learn_causes", "sample_by_ones"]
 
@@ -38,25 +38,18 @@ and to choose; largest number of rows whose log p is estimated for a choice."""
 _ROWS_PER_CAUSE = 500
 """Largest number of rows per cause from which starts are learned."""
 
-_FIRST_ROUNDS = 50
-"""Rounds of the first start, for each smoothing that is tried."""
-
-_FACTOR, _MAX_CANDIDATES = 3, 512
-"""Candidates of the second start for each cause, and their largest number."""
+_CLASS_SHARES = (1.0, 0.5, 0.0)
+"""Share of the causes that start as classes, in each start; the others start as parts."""
 
 _MIXTURE_ROUNDS = 40
 """Largest number of EM iterations for the classes; Gibbs sampling refines them."""
 
-_CANDIDATE_ROUNDS, _DROP_ROUNDS, _KEPT_SHARE, _RANKED_ROWS = 40, 20, 0.85, 500
-"""Rounds with all candidates, rounds after some were dropped, the share that is kept each time, and
-rows by which candidates are ranked."""
+_FIRST_ROUNDS, _LAST_ROUNDS = 50, 200
+"""Rounds of each start, and of the best start with all rows."""
 
 _SMOOTHINGS, _ONES_PER_EDGE = (0.5, 4.0, 16.0), 50.0
 """Pseudo-rows of every parameter. With fewer ones per edge than the second number, validation rows
 choose the smoothing; otherwise the first one is used."""
-
-_LAST_ROUNDS = 100
-"""Rounds with all rows."""
 
 
 def learn_causes(
@@ -65,7 +58,7 @@ def learn_causes(
     context: Context,
     *,
     noise: Literal["shared", "per_visible"] = "per_visible",
-    n_starts: Literal[1, 2] = 2,
+    class_shares: tuple[float, ...] = _CLASS_SHARES,
 ) -> Network:
     """Learn causes for a high likelihood of unseen rows.
 
@@ -76,7 +69,7 @@ def learn_causes(
     context : engine, seed, progress and deadline. When the time is over, the network so far is
         returned.
     noise : one noise probability for all columns, or one for each.
-    n_starts : 1 leaves out the start with more classes than causes.
+    class_shares : of each start, the share of the causes that start as classes of a mixture.
 
     Returns
     -------
@@ -84,7 +77,7 @@ def learn_causes(
     """
     some = sample_by_ones(rows.unique_rows()[0], _MAX_ONES, context.seed)
     learner = _Learner(some, n_components, context)
-    network, smoothing = learner.start(n_components, noise, n_starts)
+    network, smoothing = learner.start(n_components, noise, class_shares)
     return learner.finish(network, smoothing)
 
 
@@ -104,51 +97,36 @@ class _Learner:
         self.scored = _some(validation, _SCORED_ROWS, context.seed)
 
     def start(
-        self, n_components: int, noise: Literal["shared", "per_visible"], n_starts: int
+        self,
+        n_components: int,
+        noise: Literal["shared", "per_visible"],
+        class_shares: tuple[float, ...],
     ) -> tuple[Network, float]:
-        """Return the better of the two starts, and the smoothing."""
+        """Return the best of the starts, and the smoothing."""
         n_components = min(n_components, self.training.n_rows)
-        network = self._classes(n_components, noise)
         n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
-        enough = n_ones >= _ONES_PER_EDGE * n_components * self.rows.n_visible
-        best, smoothing, score = network, _SMOOTHINGS[0], -np.inf
+        is_scarce = n_ones < _ONES_PER_EDGE * n_components * self.rows.n_visible
+        best, smoothing, best_score = None, _SMOOTHINGS[0], -np.inf
         with progress_bar(None, "start", "rounds", self.context.job) as bar:
             try:
-                for value in _SMOOTHINGS[: 1 if enough else None]:
-                    found = self._rounds(network, value).advance(_FIRST_ROUNDS, bar)
-                    reached = self._score(found)
-                    if reached <= score:
+                for share in class_shares:
+                    network = self._draft(n_components, share, noise)
+                    best = network if best is None else best
+                    found = self._rounds(network, smoothing).advance(_FIRST_ROUNDS, bar)
+                    score = self._score(found) if is_scarce or len(class_shares) > 1 else 0.0
+                    if score > best_score:
+                        best, best_score = found, score
+                for value in _SMOOTHINGS[1:] if is_scarce else ():
+                    assert best is not None
+                    found = self._rounds(best, value).advance(_FIRST_ROUNDS, bar)
+                    score = self._score(found)
+                    if score <= best_score:
                         break
-                    best, smoothing, score = found, value, reached
-                if n_starts > 1:
-                    more = self._second_start(n_components, noise, smoothing, bar)
-                    if more is not None and self._score(more) > score:
-                        best = more
+                    best, smoothing, best_score = found, value, score
             except TimeUpError:
                 pass
+        assert best is not None
         return best, smoothing
-
-    def _second_start(
-        self, n_components: int, noise: Literal["shared", "per_visible"], smoothing: float, bar: Any
-    ) -> Network | None:
-        """Learn more causes than requested, and drop them one after another."""
-        n_candidates = min(_FACTOR * n_components, _MAX_CANDIDATES, self.training.n_rows)
-        if n_components == 1 or n_candidates <= n_components:
-            return None
-        network = self._classes(n_candidates, noise)
-        rounds = self._rounds(network, smoothing)
-        network, states = rounds.advance(_CANDIDATE_ROUNDS, bar), rounds.chains.states
-        ranked = np.random.default_rng([self.context.seed, 5]).permutation(len(states))
-        ranked = np.sort(ranked[:_RANKED_ROWS])
-        rows = rounds.chains.rows.take(ranked)
-        while network.n_hidden > n_components:
-            gain = leave_one_out_gain(network, rows, states[ranked], engine=self.context.engine)
-            n_kept = max(n_components, int(_KEPT_SHARE * network.n_hidden))
-            kept, dropped = np.split(np.argsort(-gain, kind="stable"), [n_kept])
-            network = drop_hidden(network, dropped)
-            rounds = self._rounds(network, smoothing, states=states[:, np.sort(kept)])
-            network, states = rounds.advance(_DROP_ROUNDS, bar), rounds.chains.states
-        return network
 
     def finish(self, network: Network, smoothing: float) -> Network:
         """Learn from all rows."""
@@ -160,28 +138,34 @@ class _Learner:
         except TimeUpError:
             return network if rounds is None else rounds.network
 
-    def _classes(self, n_classes: int, noise: Literal["shared", "per_visible"]) -> Network:
-        """Return causes from the classes of a mixture whose classes were split repeatedly."""
+    def _draft(
+        self, n_components: int, class_share: float, noise: Literal["shared", "per_visible"]
+    ) -> Network:
+        """Return causes that are classes of a mixture grown by splitting, and parts of rows."""
+        most = min(n_components, self.training.n_visible, self.training.n_rows)
+        n_parts = min(most, round((1.0 - class_share) * n_components))
+        parts = None
+        if n_parts:
+            parts = start_from_parts(self.training, n_parts, noise=noise, seed=self.context.seed)
+            if n_parts == n_components:
+                return parts
         mixture = learn_mixture(
             self.training,
-            n_classes,
+            n_components - n_parts,
             start="split",
             max_rounds=_MIXTURE_ROUNDS,
             progress=self.context.job,
         )
-        return start_from_mixture(mixture, noise=noise)
+        classes = start_from_mixture(mixture, noise=noise)
+        return classes if parts is None else join_causes(classes, parts)
 
     def _rounds(
-        self,
-        network: Network,
-        smoothing: float,
-        rows: Observations | None = None,
-        states: BinaryArray | None = None,
+        self, network: Network, smoothing: float, rows: Observations | None = None
     ) -> GibbsRounds:
-        """Return rounds on some rows, by default the training rows, from modes or given states."""
+        """Return rounds on some rows, by default the training rows, from the modes of the rows."""
         context, rows = self.context, self.training if rows is None else rows
-        chains = Chains(network, rows, states, engine=context.engine)
-        # Causes are kinds of rows at the start: each says something about every column.
+        chains = Chains(network, rows, engine=context.engine)
+        # A class says something about every column.
         return GibbsRounds(
             network, chains, smoothing=smoothing, smooth_to="frequency", seed=context.seed
         )

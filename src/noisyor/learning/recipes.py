@@ -238,7 +238,7 @@ def learn_factors(
         * ``"mdl"``: few causes, each supported by the data (minimum description length), found by
           `search_factors` and fine-tuned.
         * ``"likelihood"``: a high probability of unseen rows. The causes start from the classes of
-          a mixture of Bernoullis and are learned by Gibbs sampling, see
+          a mixture and from parts of rows and are learned by Gibbs sampling, see
           `noisyor.learning.causes`.
         * ``"hamming"``: fewest wrong entries for a given number of causes, see `search_factors`.
         * ``"auto"``: ``"mdl"`` if one quick start of the search shows that Boolean factors describe
@@ -407,7 +407,9 @@ class _FactorSearch:
         if objective == "likelihood":
             most = max(1, min(_MAX_CAUSES, round(training.total_weight) // _ROWS_PER_CAUSE))
             with context.job.until(_SHARE_OF_SEARCH):
-                network = learn_causes(training, most, context, noise=self.noise, n_starts=1)
+                network = learn_causes(
+                    training, most, context, noise=self.noise, class_shares=(1.0,)
+                )
         else:
             with context.job.until(_SHARE_OF_SEARCH):
                 found = self._search(training, "auto", "mdl")

@@ -129,7 +129,8 @@ class SizeCurve(NamedTuple):
 
     Attributes
     ----------
-    chosen : the fewest components that are at most one standard error below the best size.
+    chosen : the fewest components that are at most one standard error below the best size; 1 if no
+        size is more than one standard error better than independent columns.
     n_components : sizes that were compared, ascending.
     log_p : mean log-likelihood of the validation rows at each size, in nats.
     standard_error : of the difference between each size and the best, over the rows; 0 at the best.
@@ -186,8 +187,9 @@ def choose_size(
     The hidden nodes are ranked once, by how far the bound of the training rows falls without each.
     Networks of the first nodes of that list are refitted and scored: at first each size is three
     quarters of the one before, until one is clearly worse than the best; then sizes between the
-    chosen one and the next smaller one, by bisection. When the time limit is reached, the choice is
-    among the sizes scored so far.
+    chosen one and the next smaller one, by bisection. If no size is more than one standard error
+    better than independent columns, one hidden node is chosen. When the time limit is reached, the
+    choice is among the sizes scored so far.
 
     Parameters
     ----------
@@ -233,6 +235,11 @@ def choose_size(
                 if between in per_row:
                     break
                 curve = score(between, bar)
+            independent = independent_columns(training).log_probability(validation)
+            best = curve.n_components[int(np.argmax(curve.log_p))]
+            gained = Score(per_row[best] - independent, weights=validation.weights)
+            if gained.mean <= gained.standard_error:
+                curve = score(1, bar)._replace(chosen=1)
     except TimeUpError:
         if curve is None:
             return network, None

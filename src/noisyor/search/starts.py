@@ -12,6 +12,7 @@ from noisyor._util.arrays import FloatArray, LongArray
 from noisyor._util.validation import check_count, check_seed
 from noisyor.baselines import BernoulliMixture
 from noisyor.data.observations import Observations
+from noisyor.engines.threads import one_blas_thread
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.model.builders import bipartite
 from noisyor.model.forward import edge_matrix
@@ -297,6 +298,77 @@ def start_from_mixture(
         prior_probability=np.minimum(mixture.share, _SUREST),
         noise=noise,
         noise_probability=leak[0] if noise == "shared" else leak,
+    )
+
+
+_PART_ROUNDS, _FULL_PART = 60, 0.95
+"""Rounds of the factorization into parts, and the quantile of the positive weights of a part, over
+rows, at which the part is taken to be on."""
+
+_PART_LEAK = 0.25
+"""Share of the frequency of a column that parts leave to its noise at the start."""
+
+
+def start_from_parts(
+    rows: Observations,
+    n_parts: int,
+    *,
+    noise: Literal["shared", "per_visible"] = "per_visible",
+    seed: int = 0,
+) -> Network:
+    """Return a bipartite network whose causes are the parts of a non-negative factorization.
+
+    Where rows are unions of causes, weights of parts add up nearly as parameters of causes do, and
+    the parts are close to the causes.
+
+    Parameters
+    ----------
+    rows : (n_rows, n_visible); missing entries count as 0 here.
+    n_parts : at most the number of rows and of columns.
+    noise : one noise probability for all columns, or one for each.
+    seed : of the factorization.
+    """
+    from sklearn.decomposition import NMF
+    from sklearn.exceptions import ConvergenceWarning
+
+    ones, weight = rows.to_csr().astype(np.float64), rows.row_weights
+    root = np.sqrt(weight)[:, None]  # a row of weight w counts as w rows in a sum of squares
+    model = NMF(n_parts, init="nndsvda", max_iter=_PART_ROUNDS, tol=1e-3, random_state=seed)
+    # scikit-learn takes the root of an error that rounding makes negative where parts are exact.
+    with warnings.catch_warnings(), one_blas_thread(), np.errstate(invalid="ignore"):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        shares = model.fit_transform((ones.multiply(root)).tocsr()) / root
+    full = np.ones(n_parts)
+    for part, share in enumerate(shares.T):
+        if (share > 1e-9).any():
+            full[part] = np.quantile(share[share > 1e-9], _FULL_PART)
+    prior = weight @ np.minimum(shares / full, 1.0) / rows.total_weight
+    leak = np.clip(_PART_LEAK * (ones.T @ weight) / rows.total_weight, 1e-5, 0.5)
+    if noise == "shared":
+        leak = np.full(rows.n_visible, leak.mean())
+    return bipartite(
+        rows.n_visible,
+        n_parts,
+        failure_probability=np.clip(
+            np.exp(-model.components_ * full[:, None]), 1.0 - _SUREST, 1.0 - _RAREST
+        ),
+        prior_probability=np.clip(prior, 0.005, 0.5),
+        noise=noise,
+        noise_probability=leak[0] if noise == "shared" else leak,
+    )
+
+
+def join_causes(first: Network, second: Network) -> Network:
+    """Return a bipartite network with the causes of both and the noise of the first."""
+    shared = len(first.group("noise")) == 1 and first.n_visible > 1
+    noise = first.noise_probability
+    return bipartite(
+        first.n_visible,
+        first.n_hidden + second.n_hidden,
+        failure_probability=np.vstack([first.failure_probability, second.failure_probability]),
+        prior_probability=np.append(first.prior_probability, second.prior_probability),
+        noise="shared" if shared else "per_visible",
+        noise_probability=noise[0] if shared else noise,
     )
 
 
