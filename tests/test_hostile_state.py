@@ -11,7 +11,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.cli.main import main
-from noisyor.io.provenance import training_curve
+from noisyor.io.model_file import training_curve
 from noisyor.learning.state import Checkpoint, _read, save_checkpoint
 
 CURVES = {

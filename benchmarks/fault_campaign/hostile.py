@@ -93,7 +93,7 @@ def _model(folder: Path, metadata: dict[str, Any] | None = None) -> Path:
 
 
 def _metadata(folder: Path) -> dict[str, Any]:
-    from noisyor.io.provenance import provenance
+    from noisyor.io.model_file import provenance
 
     settings = {
         "method": nor.MaxProduct().settings(),

@@ -9,7 +9,7 @@ import noisyor as nor
 from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.inference.exact import enumerate_posterior
-from noisyor.io.provenance import provenance
+from noisyor.io.model_file import provenance
 from noisyor.learning.validation import hold_out
 from noisyor.report import baseline
 from noisyor.report.baseline import Baseline, baseline_section, compare_with_mixture

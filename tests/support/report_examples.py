@@ -9,7 +9,7 @@ import numpy as np
 
 import noisyor as nor
 from noisyor.data.observations import Observations
-from noisyor.io.provenance import provenance
+from noisyor.io.model_file import provenance
 from noisyor.learning.state import Evaluation, History
 from noisyor.model.network import Network
 

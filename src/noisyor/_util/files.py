@@ -26,7 +26,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from noisyor.errors import DatasetNotFoundError, InvalidDataError, InvalidSettingError, NoisyOrError
 
@@ -36,19 +36,12 @@ else:
     import fcntl
 
 
-class Compression(NamedTuple):
-    """First bytes of compressed files, and the function that opens them."""
-
-    magic: bytes
-    open: Callable[[Any], Any]
-
-
-COMPRESSIONS: dict[str, Compression] = {
-    ".xz": Compression(b"\xfd7zXZ\x00", lzma.open),
-    ".gz": Compression(b"\x1f\x8b", gzip.open),
-    ".bz2": Compression(b"BZh", bz2.open),
+COMPRESSIONS: dict[str, tuple[bytes, Callable[[Any], Any]]] = {
+    ".xz": (b"\xfd7zXZ\x00", lzma.open),
+    ".gz": (b"\x1f\x8b", gzip.open),
+    ".bz2": (b"BZh", bz2.open),
 }
-"""The compressions that are read, by the ending of a file's name."""
+"""First bytes and opening function of compressed files, by the ending of their names."""
 
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
 

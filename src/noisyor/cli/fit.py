@@ -501,7 +501,7 @@ def _save(
 ) -> None:
     """Write the model with its origin: data, how they were read, settings and scores."""
     from noisyor._util.files import plain, real_path
-    from noisyor.io.provenance import TOPIC_WORDS, provenance
+    from noisyor.io.model_file import TOPIC_WORDS, provenance
     from noisyor.model.names import topic_words
 
     model, scores, rows = fitted.model, fitted.scores, fitted.table.observations

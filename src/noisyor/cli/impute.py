@@ -58,7 +58,7 @@ def impute(
     from noisyor._util.files import csv_content
     from noisyor.data.columns import find_one_hot
     from noisyor.inference.sampling import predict_visible
-    from noisyor.io.provenance import mapping_in
+    from noisyor.io.model_file import mapping_in
     from noisyor.model.names import visible_label
 
     saved = common.open_model(model, data)

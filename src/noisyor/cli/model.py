@@ -209,8 +209,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
       noisyor info zoo.safetensors
       noisyor info zoo.safetensors --top 100 --json
     """
-    from noisyor.io.model_file import load_model
-    from noisyor.io.provenance import recurrence_of, topic_words_of
+    from noisyor.io.model_file import load_model, recurrence_of, topic_words_of
     from noisyor.model.forward import edge_matrix
     from noisyor.model.names import hidden_label, strongest_visibles, visible_label
 
@@ -257,7 +256,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
 
 def _info_lines(record: dict[str, Any]) -> list[str]:
     from noisyor._util.validation import is_whole
-    from noisyor.io.provenance import kind_of, mapping_in, metrics_of
+    from noisyor.io.model_file import kind_of, mapping_in, metrics_of
 
     metadata = record["metadata"]
     data, metrics = mapping_in(metadata, "data"), metrics_of(metadata)

@@ -15,7 +15,7 @@ from noisyor._util.validation import COUNT, COUNT_OR_AUTO, OPTIONS, check_choice
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.estimators.base import NoisyOrEstimator
-from noisyor.io.provenance import TOPIC_WORDS, topic_words_of
+from noisyor.io.model_file import TOPIC_WORDS, topic_words_of
 from noisyor.learning.recipes import (
     FitResult,
     learn_factors,

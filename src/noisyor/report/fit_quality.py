@@ -13,7 +13,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score, explain
 from noisyor.inference.max_product import method_for
 from noisyor.inference.sampling import LogProbability, log_probability
-from noisyor.io.provenance import metrics_of, number_curve, training_curve
+from noisyor.io.model_file import metrics_of, number_curve, training_curve
 from noisyor.model.network import Network
 from noisyor.report.charts import Curve, line_chart
 from noisyor.report.inputs import Model, Words, same_data

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, get_args
 from noisyor.data.columns import align
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError, NoisyOrError
-from noisyor.io.model_file import load_model
-from noisyor.io.provenance import mapping_in
+from noisyor.io.model_file import load_model, mapping_in
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.names import Kind, visible_label
 from noisyor.model.network import Network, network_of

@@ -16,7 +16,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidSettingError
 from noisyor.explanation.attribution import attribute_findings
 from noisyor.explanation.odd import odd_rows
-from noisyor.io.provenance import metrics_of
+from noisyor.io.model_file import metrics_of
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.baseline import MIN_ROWS, baseline_section, compare_with_mixture
 from noisyor.report.fit_quality import ExplainedRows, explain_rows, fit_section

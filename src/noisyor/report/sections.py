@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from noisyor._util.arrays import FloatArray, LongArray, csr_of
 from noisyor.errors import InvalidDataError
 from noisyor.explanation.attribution import Chains
-from noisyor.io.provenance import recurrence_of
+from noisyor.io.model_file import recurrence_of
 from noisyor.model.forward import prior_marginals
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network

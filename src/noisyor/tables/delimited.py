@@ -28,7 +28,7 @@ from noisyor.tables.table import (
     distinct_names,
     file_lines,
     find_roles,
-    id_index,
+    role_index,
     rows_of_items,
     weight_of,
     weighted_table,
@@ -177,7 +177,7 @@ def read_texts(path: Path, options: ReadOptions) -> Texts:
     has_header = by_name if options.header is None else options.header
     names = [cell.strip() for cell in top] if has_header else None
     text = column_index(wanted, names, len(top), f"{path}, line {line_number}: text field")
-    name = id_index(options, names, len(top), path)
+    name = role_index("id_column", options, names, len(top), path)
     if name is None and names is not None and TITLE_FIELD in names and wanted != TITLE_FIELD:
         name = names.index(TITLE_FIELD)
     for _, row in itertools.chain([] if has_header else [first], rows):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -131,10 +131,9 @@ def find_roles(
     wanted : names of a model's columns. If given, only these are kept.
     labels : index of a column that names the rows if the options do not give one.
     """
-    row_names = id_index(options, names, width, where, wanted)
+    row_names = role_index("id_column", options, names, width, where, wanted)
     row_names = labels if row_names is None else row_names
-    what = f"{where}: column of weights"
-    weights = _role(options.weights, options.weights_required, names, width, what, wanted)
+    weights = role_index("weights", options, names, width, where, wanted)
     left_out = {row_names, weights}
     if wanted is not None and names is not None:
         require(names, wanted, where)
@@ -154,33 +153,26 @@ def find_roles(
     return Roles(row_names, weights, kept)
 
 
-def id_index(
+def role_index(
+    role: Literal["id_column", "weights"],
     options: ReadOptions,
     names: list[str] | None,
     width: int,
     where: object,
     wanted: Sequence[str] | None = None,
 ) -> int | None:
-    """Return the index of the column that names the rows, or None; arguments as `find_roles`."""
-    what = f"{where}: id column"
-    return _role(options.id_column, options.id_required, names, width, what, wanted)
-
-
-def _role(
-    asked: str | None,
-    required: bool,
-    names: list[str] | None,
-    width: int,
-    where: str,
-    wanted: Sequence[str] | None,
-) -> int | None:
+    """Return the index of the column of row names or weights, or None; see `find_roles`."""
+    asked, required = options.id_column, options.id_required
+    if role == "weights":
+        asked, required = options.weights, options.weights_required
     if asked is None:
         return None
     if not required and asked not in (names or ()):
         index = as_index(asked, width)
         if index is None or (names is not None and names[index] in (wanted or ())):
             return None
-    return column_index(asked, names, width, where)
+    what = "id column" if role == "id_column" else "column of weights"
+    return column_index(asked, names, width, f"{where}: {what}")
 
 
 def column_index(wanted: str, names: list[str] | None, width: int, where: str) -> int:
