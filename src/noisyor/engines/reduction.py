@@ -105,10 +105,6 @@ def tree_sum_of_blocks(
             sums[index] = total.result()
 
     run_blocks(work, n_spans, n_threads, blocks_per_thread=n_spans)
-    return _sum_in_place(sums)
-
-
-def _sum_in_place(sums: Sequence[Parts]) -> list[FloatArray]:
     total = TreeSum()
     for part in sums:
         total.add(part)

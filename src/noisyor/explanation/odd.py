@@ -100,8 +100,7 @@ def odd_rows(
     value = some.to_dense().astype(np.float64)
     on = predict_visible(network, some, seed=seed, engine=engine).probability
     probability = np.where(value == 1, on, 1.0 - on)
-    # What is missing surprises nobody.
-    probability[np.isnan(value)] = 1.0
+    probability[np.isnan(value)] = 1.0  # missing entries are never listed
     found = []
     for index, row in enumerate(chosen.tolist()):
         order = np.argsort(probability[index], kind="stable")[:n_entries]

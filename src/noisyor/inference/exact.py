@@ -49,11 +49,8 @@ def enumerate_posterior(network: Network | FittedModel, X: Any) -> ExactPosterio
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1], [1, 1, 0.1]])
     >>> row = np.array([[1, 1, 0]])
     >>> nor.inference.enumerate_posterior(network, row).map_states
     array([[1, 0]], dtype=uint8)

@@ -109,8 +109,7 @@ class Factorization:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> nor.inference.pmp_factorize(np.eye(4, dtype=int), 4).converged
     False
     """
@@ -166,8 +165,7 @@ def pmp_factorize(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> X = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]] * 4)
     >>> found = nor.inference.pmp_factorize(X, 2, seed=1)
     >>> int((found.reconstruction != X).sum())
@@ -231,8 +229,7 @@ def pmp_deconvolve(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> images = np.zeros((2, 4, 4), dtype=int)
     >>> images[0, :2, :2] = images[1, 1:3, 2:] = 1
     >>> square = np.ones((1, 2, 2), dtype=int)

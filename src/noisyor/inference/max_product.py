@@ -65,8 +65,7 @@ class MaxProduct(BlockMethod):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
+    >>> import numpy as np, noisyor as nor
     >>> network, row = nor.bipartite(3, 2), np.array([[1, 1, 0]])
     >>> method = nor.MaxProduct(temperature=1.0, n_samples=4)
     >>> nor.explain(network, row, method, seed=1).n_samples
@@ -223,14 +222,11 @@ def log_joint(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1], [1, 1, 0.1]])
     >>> row = np.array([[1, 1, 0]])
     >>> nor.inference.log_joint(network, [[1, 0]], row).round(2)
-    array([-1.78])
+    array([-2.63])
     """
     observations = Observations.of(X, n_visible=network.n_visible)
     dense = _dense_states(states, network, observations.n_rows)
@@ -246,14 +242,11 @@ def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1], [1, 1, 0.1]])
     >>> row = np.array([[1, 1, 0]])
     >>> nor.inference.elbo_mp(nor.explain(network, row)).round(2)
-    array([-1.78])
+    array([-2.63])
     """
     if posterior.n_samples == 1:
         return posterior.log_joint

@@ -45,15 +45,12 @@ class MeanField(BlockMethod):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1], [1, 1, 0.1]])
     >>> row = np.array([[1, 1, 0]])
     >>> posterior = nor.explain(network, row, nor.MeanField())
     >>> posterior.q.round(2)
-    array([[1.  , 0.04]])
+    array([[1.  , 0.01]])
     """
 
     local: bool = False

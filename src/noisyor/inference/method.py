@@ -34,11 +34,8 @@ class Bounds(NamedTuple):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1], [1, 1, 0.1]])
     >>> row = np.array([[1, 1, 0]])
     >>> bounds = nor.MeanField().bounds(network, nor.Observations.of(row))
     >>> bool(bounds.elbo[0] > bounds.mode[0])
@@ -148,11 +145,8 @@ class Posterior:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import noisyor as nor
-    >>> network = nor.bipartite(
-    ...     3, 2, failure_probability=[[0.1, 0.1, 1.0], [1.0, 1.0, 0.1]], prior_probability=0.3
-    ... )
+    >>> import numpy as np, noisyor as nor
+    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1], [1, 1, 0.1]])
     >>> rows = np.array([[1, 1, 0], [0, 0, 1]])
     >>> posterior = nor.explain(network, rows)
     >>> posterior.active(1)

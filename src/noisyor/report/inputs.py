@@ -214,7 +214,7 @@ _TITLES = {
 
 
 def same_data(metadata: Mapping[str, Any], fingerprint: str) -> bool:
-    """Whether the data with this fingerprint are the training data of the model."""
+    """Return whether the data with this fingerprint are the training data of the model."""
     return mapping_in(metadata, "data").get("sha256") == fingerprint
 
 

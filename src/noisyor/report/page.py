@@ -266,6 +266,6 @@ def _odd_rows(
 
 
 def is_report(path: Path) -> bool:
-    """Whether a file is a report that may be replaced."""
+    """Return whether a file is an earlier report, which may be replaced."""
     with path.open("rb") as stream:
         return f'name="generator" content="{GENERATOR} '.encode() in stream.read(2000)

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from noisyor.engines.contract import FREE
-from noisyor.engines.numba.arguments import Packed, Workspace, arrays, borrowed, pack
+from noisyor.engines.numba.arguments import Packed, Workspace, advance, arrays, borrowed, pack
 from noisyor.engines.numba.cache import inner, small_code
-from noisyor.engines.numba.graph import NARROW, NEVER, Graph, Rows
+from noisyor.engines.numba.graph import NARROW, NEVER, Graph, Rows, read_clamps
 from noisyor.engines.numba.simd import LANES
 
 _ON, _FREE = np.int64(1), np.int64(FREE)
@@ -83,13 +83,13 @@ def select(graph, work, rows, row, ancestors_only):
     children that are on, and of all wide ones.
     """
     small_code()
-    clamps = row * graph.n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
+    read_clamps(graph.n_hidden, rows, row, work.clamp)
     for k in range(graph.n_hidden):
-        work.clamp[k] = rows.clamp[clamps + k] if rows.n_clamps > 0 else FREE
         work.hidden[k] = k
     n_active, ones = graph.n_hidden, rows.ptr[row]
     if ancestors_only:
-        n_active = _ancestors(graph, work, rows, row)
+        active, n_ones = advance(rows.columns, ones), rows.ptr[row + 1] - ones
+        n_active = list_ancestors(graph, active, n_ones, work.clamp, work.state, work.hidden)
     # Children that are on come first in both lists: their update is the simpler one, and the loop
     # needs to know only where they end.
     work.counts[0] = work.counts[1] = 0
@@ -100,41 +100,43 @@ def select(graph, work, rows, row, ancestors_only):
 
 
 @inner()
-def _ancestors(graph, work, rows, row):
-    """List the ancestors of the active visibles and of hidden nodes that are known to be on.
+def list_ancestors(graph, ones, n_ones, clamp, marked, listed):
+    """List the ancestors of active visibles and of hidden nodes that are known to be on.
 
-    All other hidden nodes are taken as off. Returns the number of listed nodes.
+    All other hidden nodes are taken as off. ``marked`` (n_hidden,) becomes 1 for the nodes in
+    ``listed``, else 0. Returns the number of listed nodes.
     """
     small_code()
     for k in range(graph.n_hidden):
-        work.state[k] = 0
-    work.counts[0] = 0
-    for position in range(rows.ptr[row], rows.ptr[row + 1]):
-        _add_parents(graph, work, np.int64(rows.columns[position]))
+        marked[k] = 0
+    count, done = np.int64(0), 0
+    for index in range(n_ones):
+        count = _add_parents(graph, np.int64(ones[index]), marked, listed, count)
     for k in range(graph.n_hidden):
-        if work.clamp[k] == 1 and work.state[k] == 0:
-            work.state[k] = 1
-            work.hidden[work.counts[0]] = k
-            work.counts[0] += 1
-    done = 0
+        if clamp[k] == 1 and marked[k] == 0:
+            marked[k] = 1
+            listed[count] = k
+            count += 1
     # Breadth first: the list is its own queue.
-    while done < work.counts[0]:
-        _add_parents(graph, work, graph.n_visible + work.hidden[done])
+    while done < count:
+        node = np.int64(graph.n_visible + listed[done])
+        count = _add_parents(graph, node, marked, listed, count)
         done += 1
-    return work.counts[0]
+    return count
 
 
 @inner()
-def _add_parents(graph, work, node):
-    """Append the parents of a node that are not listed yet; ``work.state`` marks those that are."""
+def _add_parents(graph, node, marked, listed, count):
+    """Append the parents of a node that are not listed yet; return the length of the list."""
     small_code()
     start = graph.ptr[node]
     for edge in range(start, start + graph.n_parents[node]):
         k = graph.parent[edge]
-        if work.state[k] == 0:
-            work.state[k] = 1
-            work.hidden[work.counts[0]] = k
-            work.counts[0] += 1
+        if marked[k] == 0:
+            marked[k] = 1
+            listed[count] = k
+            count += 1
+    return count
 
 
 @inner()

@@ -374,7 +374,7 @@ def _update_covers(search, side, patterns):
 
 @inner()
 def _sweep(search, side, other):
-    """Set every bit of every line to its better value, given the others; returns the flips.
+    """Set every bit of every line to its better value, given the others; return the flips.
 
     A bit is compared only if the cover of its line or the lines of its factor on the other side
     changed since the last comparison; other bits would not flip.

@@ -40,7 +40,7 @@ from noisyor.engines.numba.arguments import (
     unpack,
 )
 from noisyor.engines.numba.cache import inner, njit
-from noisyor.engines.numba.graph import TINY, Rows, log_expm1, rows_of
+from noisyor.engines.numba.graph import TINY, Rows, log_expm1, read_clamps, rows_of
 from noisyor.engines.numba.scalar import combine, logistic_of, maximum, uniform_of
 from noisyor.engines.numba.simd import (
     LANES,
@@ -163,7 +163,6 @@ def _allocate(tables: Matrices, with_sums: bool = False, missing: bool = False) 
     n_visible, width = len(tables.leak), tables.width
     n_edges = n_visible * width
     work = Work(per_column=width, per_one=-(-n_visible // LANES) * LANES)
-    work.known.fill(FREE)
     sums = Sums(
         per_edge=n_edges if with_sums else 0,
         per_column=width if with_sums else 0,
@@ -376,9 +375,7 @@ def _log_ratio(tables, work, n_ones):
 @inner(inline="always")
 def _enter_row(tables, work, rows, row):
     """Fill the arrays that depend on the row; return its number of ones."""
-    clamps = row * tables.n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
-    for c in range(tables.n_hidden if rows.n_clamps > 0 else 0):
-        work.known[c] = rows.clamp[clamps + c]
+    read_clamps(tables.n_hidden, rows, row, work.known)
     width = tables.width
     ones, n_ones = rows.ptr[row], rows.ptr[row + 1] - rows.ptr[row]
     for index in range(n_ones):

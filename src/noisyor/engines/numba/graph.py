@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor.engines.contract import Evidence
+from noisyor.engines.contract import FREE, Evidence
 from noisyor.engines.numba.arguments import Packed, pack, unpack
-from noisyor.engines.numba.cache import njit
+from noisyor.engines.numba.cache import inner, njit
 from noisyor.engines.numba.simd import LANES
 from noisyor.model.network import Network
 
@@ -112,6 +112,14 @@ def rows_of(evidence: Evidence) -> Rows:
         len(evidence.weight) > 0,
         np.ascontiguousarray(evidence.weight, dtype=np.float64),
     )
+
+
+@inner()
+def read_clamps(n_hidden, rows, row, clamp):
+    """Copy the evidence on the hidden nodes of a row; a single line of clamps is for all rows."""
+    clamps = row * n_hidden if rows.n_clamps > 1 else 0
+    for k in range(n_hidden):
+        clamp[k] = rows.clamp[clamps + k] if rows.n_clamps > 0 else FREE
 
 
 def graph_of(network: Network) -> Packed[Graph]:

@@ -24,10 +24,10 @@ import numpy.typing as npt
 from numba import int64
 
 from noisyor._util.arrays import FloatArray, IntArray, LongArray
-from noisyor.engines.contract import FREE, Evidence, GradientSum, MeanFieldOptions, MeanFieldResult
+from noisyor.engines.contract import Evidence, GradientSum, MeanFieldOptions, MeanFieldResult
 from noisyor.engines.numba.arguments import Packed, advance, borrowed, launch, pack, unpack
 from noisyor.engines.numba.cache import inner, njit, small_code
-from noisyor.engines.numba.graph import Graph, Rows, rows_of
+from noisyor.engines.numba.graph import Graph, Rows, read_clamps, rows_of
 from noisyor.engines.numba.jensen import iterate, solve, weigh
 from noisyor.engines.numba.mean_field_rows import (
     Tables,
@@ -105,7 +105,7 @@ def solve_blocks(graph_address, tables_address, call_address, work_address, firs
 def _lay_out_first(graph, tables, work, call):
     """Lay out the hidden nodes, for the case that they are the same for all rows."""
     small_code()
-    _read_clamps(graph, call.rows, int64(0), work)
+    read_clamps(graph.n_hidden, call.rows, int64(0), work.hidden.clamp)
     return lay_out_hidden(graph, tables, work, call.rows.columns, int64(0), call.options.local)
 
 
@@ -120,7 +120,7 @@ def _enter_row(graph, tables, work, call, row, of_hidden):
     ones, n_ones = _part_of(rows.ptr, rows.columns, row)
     missing, n_missing = _part_of(rows.missing_ptr, rows.missing_columns, row)
     if options.local or rows.n_clamps > 1:
-        _read_clamps(graph, rows, row, work)
+        read_clamps(graph.n_hidden, rows, row, work.hidden.clamp)
         of_hidden = lay_out_hidden(graph, tables, work, ones, n_ones, options.local)
     size = lay_out_visible(graph, tables, work, ones, n_ones, of_hidden)
     start(graph, tables, work, size)
@@ -166,14 +166,6 @@ def _leave_row(graph, tables, work, call, row, index, size):
 def _part_of(ptr, columns, row):
     """Return the entries of a row: a pointer to the first, and their number."""
     return advance(columns, ptr[row]), ptr[row + 1] - ptr[row]
-
-
-@inner()
-def _read_clamps(graph, rows, row, work):
-    """Copy the evidence on the hidden nodes of a row; a single line applies to all rows."""
-    clamps = row * graph.n_hidden if rows.n_clamps > 1 else 0
-    for k in range(graph.n_hidden):
-        work.hidden.clamp[k] = rows.clamp[clamps + k] if rows.n_clamps > 0 else FREE
 
 
 # ---- coordinate ascent

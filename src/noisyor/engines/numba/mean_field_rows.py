@@ -12,6 +12,7 @@ import numpy.typing as npt
 from numba import int64
 
 from noisyor.engines.contract import FREE
+from noisyor.engines.numba.active_set import list_ancestors
 from noisyor.engines.numba.arguments import Workspace, arrays
 from noisyor.engines.numba.cache import inner, small_code
 from noisyor.engines.numba.graph import Graph
@@ -130,15 +131,16 @@ def lay_out_hidden(graph, tables, work, ones, n_ones, local):
     """
     small_code()
     hidden, children = work.hidden, work.children
-    if local:
-        _mark_ancestors(graph, hidden, ones, n_ones)
+    if local:  # the local model of equation T33
+        list_ancestors(graph, ones, n_ones, hidden.clamp, hidden.local, hidden.node)
     else:
         for k in range(graph.n_hidden):
-            hidden.local[k] = 0
+            hidden.local[k] = 1
     n_local, n_runs, level = int64(0), int64(0), -1
     for position in range(graph.n_hidden):
         k = tables.order[position]
-        if hidden.local[k] < 0:
+        if hidden.local[k] == 0:
+            hidden.local[k] = -1
             continue
         # A run is a level of the network, or what the row has of it; it is updated at once.
         if tables.level[position] != level:
@@ -186,42 +188,6 @@ def lay_out_visible(graph, tables, work, ones, n_ones, of_hidden):
         of_hidden.hidden_slots,
         work.groups.begin[n_groups],
     )
-
-
-@inner()
-def _mark_ancestors(graph, hidden, ones, n_ones):
-    """Set ``local`` to 0 for the ancestors of the active visibles and of nodes clamped on.
-
-    The local model of equation T33.
-    """
-    small_code()
-    for k in range(graph.n_hidden):
-        hidden.local[k] = -1
-    n_found, done = int64(0), int64(0)
-    for c in range(n_ones):
-        n_found = _mark_parents(graph, hidden, n_found, int64(ones[c]))
-    for k in range(graph.n_hidden):
-        if hidden.clamp[k] == 1 and hidden.local[k] < 0:
-            hidden.local[k] = 0
-            hidden.node[n_found] = k
-            n_found += 1
-    while done < n_found:
-        node = int64(graph.n_visible + hidden.node[done])
-        n_found = _mark_parents(graph, hidden, n_found, node)
-        done += 1
-
-
-@inner()
-def _mark_parents(graph, hidden, n_found, node):
-    """Append the parents of a node that are not marked yet; return how many are listed."""
-    begin = graph.ptr[node]
-    for edge in range(begin, begin + graph.n_parents[node]):
-        k = graph.parent[edge]
-        if hidden.local[k] < 0:
-            hidden.local[k] = 0
-            hidden.node[n_found] = k
-            n_found += 1
-    return n_found
 
 
 @inner()

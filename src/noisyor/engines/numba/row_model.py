@@ -14,7 +14,7 @@ from noisyor.engines.contract import FREE
 from noisyor.engines.numba.active_set import largest_row
 from noisyor.engines.numba.arguments import Workspace, arrays
 from noisyor.engines.numba.cache import inner, small_code
-from noisyor.engines.numba.graph import Graph, Rows
+from noisyor.engines.numba.graph import Graph, Rows, read_clamps
 from noisyor.engines.numba.scalar import log_expm1, maximum
 
 KNOWN = 1e300
@@ -90,11 +90,10 @@ def build_row_model(graph, parameters, edge_works, rows, row, model):
         model.slot_of[rows.columns[ones + index]] = index
     # Being on costs theta of every child; children that are on give it back through their odds.
     cost, clamp, isolated = model.all_cost, model.all_clamp, model.isolated
-    clamps = row * n_hidden if rows.n_clamps > 1 else 0  # one line may hold for all rows
+    read_clamps(n_hidden, rows, row, clamp)
     for k in range(n_hidden):
         cost[k] = parameters.total[k]
         isolated[k] = np.nan
-        clamp[k] = rows.clamp[clamps + k] if rows.n_clamps > 0 else FREE
     offset = -parameters.total_leak
     for position in range(rows.missing_ptr[row], rows.missing_ptr[row + 1]):
         i = rows.missing_columns[position]
