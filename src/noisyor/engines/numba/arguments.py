@@ -72,19 +72,6 @@ def aligned_zeros(size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return room[shift : shift + length].view(dtype)
 
 
-def _aligned_arrays(plan: list[tuple[Any, np.dtype[Any]]]) -> list[npt.NDArray[Any]]:
-    """Allocate zeros of the given lengths and types; those of float64 begin at cache lines."""
-    # One piece of memory is cheaper to align than many.
-    room, begin, found = aligned_zeros(sum(length + 8 for length, _ in plan), np.float64), 0, []
-    for length, dtype in plan:
-        if dtype is _FLOAT64:
-            found.append(room[begin : begin + length])
-            begin += (length + 7) // 8 * 8
-        else:
-            found.append(np.zeros(length, dtype))
-    return found
-
-
 class _Group(NamedTuple):
     """Arrays of one length: that length, if it is fixed, and the element type of each array."""
 
@@ -104,8 +91,7 @@ def arrays(length: int | None = None, /, **names: str) -> Any:
 class Workspace(tuple[Any, ...]):
     """Memory for kernels: groups of arrays, and annotated numbers and other workspaces.
 
-    ``floats`` of a subclass is the initial value of its float64 arrays; other arrays are zero. With
-    ``aligned`` these arrays begin at cache lines.
+    ``floats`` of a subclass is the initial value of its float64 arrays; other arrays are zero.
 
     >>> class Path(Workspace):
     ...     per_point = arrays(float64="x y", int32="color")
@@ -122,9 +108,8 @@ class Workspace(tuple[Any, ...]):
     _given: ClassVar[frozenset[str]]
     _lengths: ClassVar[list[tuple[str, int | None, np.dtype[Any]]]]
     _floats: ClassVar[float]
-    _aligned: ClassVar[bool]
 
-    def __init_subclass__(cls, floats: float = 0.0, aligned: bool = False) -> None:
+    def __init_subclass__(cls, floats: float = 0.0) -> None:
         groups = {name: group for name, group in vars(cls).items() if type(group) is _Group}
         cls._dtypes, cls._lengths = {}, []
         for name, group in groups.items():
@@ -134,7 +119,7 @@ class Workspace(tuple[Any, ...]):
         cls._fields = (*cls._dtypes, *cls._beside)
         open_groups = (name for name, group in groups.items() if group.length is None)
         cls._given = frozenset([*open_groups, *cls._beside])
-        cls._floats, cls._aligned = floats, aligned
+        cls._floats = floats
         for index, name in enumerate(cls._fields):
             setattr(cls, name, property(itemgetter(index)))
 
@@ -145,11 +130,7 @@ class Workspace(tuple[Any, ...]):
         # A small minibatch takes a few microseconds, so this is as short as it can be.
         plan: list[tuple[Any, np.dtype[Any]]]
         plan = [(given.get(name, length), dtype) for name, length, dtype in cls._lengths]
-        values: list[Any]
-        if cls._aligned:
-            values = _aligned_arrays(plan)
-        else:
-            values = [np.zeros(length, dtype) for length, dtype in plan]
+        values: list[Any] = [np.zeros(length, dtype) for length, dtype in plan]
         if cls._floats:
             for (_, dtype), array in zip(plan, values, strict=True):
                 if dtype is _FLOAT64:

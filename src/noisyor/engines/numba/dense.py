@@ -90,7 +90,7 @@ class Matrices(NamedTuple):
     total_leak: float
 
 
-class Work(Workspace, aligned=True):
+class Work(Workspace):
     """Scratch of one thread."""
 
     # Log-odds of a node without the visibles that are on, and where chains start; its probability
@@ -103,7 +103,7 @@ class Work(Workspace, aligned=True):
     per_lane = arrays(int(LANES), float64="fresh lanes")
 
 
-class Sums(Workspace, aligned=True):
+class Sums(Workspace):
     """Sums over a block of rows; without entries if only draws are wanted."""
 
     per_edge = arrays(float64="successes")
