@@ -47,7 +47,7 @@ _MIXTURE_ROUNDS = 40
 _FIRST_ROUNDS, _LAST_ROUNDS = 50, 200
 """Rounds of each start, and of the best start with all rows."""
 
-_SMOOTHINGS, _ONES_PER_EDGE = (0.5, 4.0, 16.0), 50.0
+_SMOOTHINGS, _ONES_PER_EDGE = (0.5, 4.0, 16.0), 10.0
 """Pseudo-rows of every parameter. With fewer ones per edge than the second number, validation rows
 choose the smoothing; otherwise the first one is used."""
 
