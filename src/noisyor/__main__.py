@@ -1,7 +1,7 @@
 """Start of the ``noisyor`` command, also as ``python -m noisyor``.
 
-Ctrl-C may come while the command line is still being imported. Nothing is imported here before it
-is caught, and extension modules that turn an interrupt into another error are seen through.
+Ctrl-C may occur while the command line is still being imported. So no module is imported outside
+the handler, and other errors that extension modules raise on an interrupt are recognized.
 """
 
 from __future__ import annotations

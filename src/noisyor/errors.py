@@ -1,4 +1,4 @@
-"""The library's own exceptions: one family, so that a caller can catch all of them at once."""
+"""Exceptions of the library, with a common base class."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class UnsupportedDataError(InvalidDataError, TypeError):
 
 
 class InvalidSettingError(NoisyOrError, ValueError):
-    """An option has a value that makes no sense."""
+    """An option has an invalid value."""
 
 
 class NotFittedError(NoisyOrError, ValueError, AttributeError):
-    """An estimator is asked something before `fit`."""
+    """An estimator is used before `fit`."""
 
 
 class CheckpointError(NoisyOrError, ValueError):
@@ -66,4 +66,4 @@ class MissingExtraError(NoisyOrError, ImportError):
 
 
 class ClusterError(NoisyOrError, RuntimeError):
-    """Workers of a cluster cannot do what they were asked to, or are not alike."""
+    """Workers of a cluster failed, or their versions differ."""

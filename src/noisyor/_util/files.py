@@ -302,7 +302,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_target(path: Path, is_ours: Callable[[Path], bool], author: str) -> None:
-    """Check that a path is free, empty or holds a file that the author wrote earlier."""
+    """Check that a path does not exist, is empty or holds an earlier file of the same writer."""
     with _naming(path):
         if not os.path.lexists(path):
             return

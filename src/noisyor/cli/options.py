@@ -67,7 +67,7 @@ quiet_option = click.option(
 
 
 def _checked_seed(context: Any, option: Any, value: int) -> int:
-    """Refuse large seeds here and not by the type, whose range would clutter the help."""
+    """Reject large seeds; a type with a range would clutter the help."""
     if value >= 2**63:
         raise click.BadParameter(f"{value} is too large, seeds are below 2**63")
     return value
@@ -92,7 +92,7 @@ threads_option = click.option(
 def out_option(
     help: str, *, metavar: str = "FILE", default: str | None = None, required: bool = False
 ) -> Decorator:
-    """Add ``--out``: where the result goes."""
+    """Add ``--out``, the path of the result."""
     return click.option(
         "--out",
         type=PATH,
@@ -110,7 +110,7 @@ def force_option(help: str = "Replace the file if it exists.") -> Decorator:
 
 
 def table_option(name: str, flag: str | None = None, help: str | None = None) -> Decorator:
-    """Make a flag of a setting in the table of options; the command gets its value or None."""
+    """Add the flag of a setting in the table of options; the command gets its value or None."""
     option = OPTIONS[name]
 
     def convert(context: Any, parameter: Any, text: str | None) -> Any:
@@ -312,7 +312,7 @@ def few(items: list[str], shown: int = 8) -> str:
 
 
 def check_order(model: Path, data: Path | None) -> None:
-    """Reject MODEL and DATA that were swapped."""
+    """Raise an error if MODEL and DATA were swapped."""
     from noisyor.io.sealed_file import is_sealed
 
     if data is not None and model.is_file() and not is_sealed(model) and is_sealed(data):
@@ -320,7 +320,7 @@ def check_order(model: Path, data: Path | None) -> None:
 
 
 def open_model(model: Path, data: Path | None = None) -> SavedModel:
-    """Read a model file; say so if MODEL and DATA were swapped."""
+    """Read a model file; the error says if MODEL and DATA were swapped."""
     from noisyor.io.model_file import load_model
 
     check_order(model, data)

@@ -47,8 +47,9 @@ def report(
 ) -> None:
     """Write an HTML page about MODEL and how it explains DATA.
 
-    With DATA the page also shows what each cause explains, which rows are odd, what is missed, and
-    how well predictions hold. The page is one file that opens in any browser, offline.
+    With DATA the page also shows what each cause explains, odd rows, cells that are not
+    reconstructed, and the calibration of predictions. The page is one file that opens in any
+    browser, offline.
 
     \b
     Examples:

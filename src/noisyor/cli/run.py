@@ -1,4 +1,4 @@
-"""Run a command line: whatever goes wrong is one line on stderr and an exit code, no traceback.
+"""Run a command line; errors are one line on stderr and an exit code, without a traceback.
 
 The commands of the repository share it: ``noisyor``, ``noisyor-hpo`` and
 ``python -m reproduction``.

@@ -54,8 +54,8 @@ def train(
         in every step.
     method, options, changes : as in `noisyor.train`, but by default every update uses all rows.
         With a smaller ``batch_size``, blocks of ``block_rows`` consecutive rows are shuffled, 8,192
-        by default. Minibatches of fewer than 8,192 rows are refused, because sending parameters and
-        sums would take longer than the work.
+        by default. Minibatches of fewer than 8,192 rows are rejected, because sending parameters
+        and sums would take longer than the work.
     held_out : rows in memory whose mean bound is recorded.
     engine : of the workers, as in `explain`; an engine given by name uses one thread for each task.
 
@@ -89,7 +89,7 @@ def train(
 
 
 class _RowsOnCluster(NamedTuple):
-    """Rows that workers read, as the training loop needs them; see `TrainingRows`."""
+    """Rows that workers read, in the form of `TrainingRows`."""
 
     session: Session
 
@@ -132,7 +132,7 @@ def gradient_of_rows(
 
 
 def weight_of_rows(rows: Observations, job: Job) -> list[FloatArray]:
-    """Task: how many rows the rows stand for, (1,)."""
+    """Task: sum of the weights of rows, (1,)."""
     return [np.array([rows.total_weight])]
 
 

@@ -483,7 +483,7 @@ class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return names of the causes: from the network, or from the columns they switch on.
 
-        Otherwise the name of the class and a number.
+        If the columns have no names, they are the name of the class and a number.
         """
         check_fitted(self)
         network = self.network_

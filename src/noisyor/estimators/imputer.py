@@ -106,7 +106,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return rows with nothing missing, (n_rows, n_features) float64, and the indicator."""
+        """Return filled-in rows (n_rows, n_features), float64, and the indicator columns."""
         check_fitted(self, "estimators_")
         self._check_params()
         rows, given = self._rows(X, reset=False)

@@ -86,9 +86,9 @@ class CauseRanking:
 
     Attributes
     ----------
-    causes : causes above something observed, the most probable first.
+    causes : ancestors of observed nodes, the most probable first.
     best : indices of the causes in the single most likely explanation.
-    log_joint : ``log p(best, row)``, with causes above nothing observed summed out.
+    log_joint : ``log p(best, row)``, with all other causes summed out.
     unexplained : names of present findings that are mostly due to noise.
     method : description of how the probabilities were computed.
     exact : whether the probabilities are exact.

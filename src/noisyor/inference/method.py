@@ -271,7 +271,7 @@ class BlockMethod:
         raise NotImplementedError
 
     def _engine(self, engine: EngineLike) -> EngineLike:
-        """Return the engine to use if ``engine`` is asked for."""
+        """Return the engine to use for a requested ``engine``."""
         return engine
 
     def _row_bytes(self, network: Network) -> int:

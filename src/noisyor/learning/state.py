@@ -322,9 +322,9 @@ class TrainingResult:
 class StepInfo(NamedTuple):
     """Argument of a callback after a step.
 
-    ``state`` the new state; ``elbo`` the mean bound of the minibatch before the update; ``network``
-    with the new parameters; ``earlier_steps`` those of the phases before this one, see
-    `train_phases`.
+    ``state`` is the new state; ``elbo`` the mean bound of the minibatch before the update;
+    ``network`` the network with the new parameters; ``earlier_steps`` the number of steps in
+    earlier phases, see `train_phases`.
     """
 
     state: TrainingState

@@ -243,7 +243,7 @@ def train_on(
 
 
 class HeldOut(NamedTuple):
-    """Held-out rows: what identifies them, and their mean bound under a network and a method."""
+    """Held-out rows: their identity, and a function for their mean bound under a network."""
 
     identity: Callable[[], bytes]
     mean_bound: Callable[[Network, Method], float]

@@ -530,7 +530,7 @@ class ErrorStarts(Starts):
     """
 
     def kind(self, number: int) -> Start | None:
-        """Return the only kind."""
+        """Return the same kind for every start."""
         return STARTS[0]
 
     def start(self, start: Start, number: int, max_components: int) -> Cover:

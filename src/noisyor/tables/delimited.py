@@ -110,8 +110,8 @@ def _file_fields(path: Path, options: ReadOptions) -> Fields:
 def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
     """Read a matrix of 0 and 1, or the documents in ``options.text_field``.
 
-    A column ``text`` that does not hold 0 and 1 makes the file one of documents. ``columns``
-    restricts the matrix to these names where the file names its columns.
+    If a column ``text`` does not hold 0 and 1, the file holds documents. ``columns`` restricts the
+    matrix to these names if the file has column names.
     """
     if options.text_field is not None:
         return rows_of_texts(read_texts(path, options), path, options, columns)

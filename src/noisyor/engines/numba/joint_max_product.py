@@ -307,7 +307,7 @@ def _messages_with(schedule):
 
 
 class Problem(NamedTuple):
-    """States and features together.
+    """Inference of states and features together.
 
     ``v`` beliefs of the features; ``messages`` (n_images, n_messages). By chunk of ``chunk_size``
     images: messages to the features, ``partial`` (n_chunks, n_features), and ``changes``, the
@@ -442,7 +442,7 @@ _update_two_stage = _update_with("two-stage")
 
 
 class GivenFeatures(NamedTuple):
-    """The states alone.
+    """Inference of the states, with given features.
 
     ``off`` has eight lanes for each entry of `Layout.feature`, 0 where the pixel is on and NEVER
     where it is off. ``iterations`` and ``residual`` of each image.

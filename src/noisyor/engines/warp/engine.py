@@ -109,7 +109,7 @@ class WarpEngine(Engine):
 
 
 class Prepared:
-    """A network on a device; arrays are made when they are first needed."""
+    """A network on a device; arrays are created when first needed."""
 
     def __init__(self, network: Network, device: str) -> None:
         self.network, self.device = network, device
