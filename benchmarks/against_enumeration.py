@@ -44,6 +44,7 @@ from noisyor.engines.numpy.rows import rows_of
 from noisyor.engines.registry import get_engine
 from noisyor.errors import MissingExtraError
 from noisyor.explanation.attribution import attribute_findings
+from noisyor.inference.max_product import elbo_mp
 from noisyor.model.network import THETA_MIN
 
 EXACT = 1e-9
@@ -475,7 +476,7 @@ def check_modes(problem: Problem, truth: Enumeration, engine: Any, checks: Check
     for k in range(network.n_hidden):
         flipped = truth.index(found["mode after ICM"].states.toarray()) ^ (1 << k)
         checks.at_most("single flips", truth.table[np.arange(len(flipped)), flipped], refined)
-    checks.at_most("Elbo^MP", nor.inference.elbo_mp(found["samples"]), truth.log_p)
+    checks.at_most("Elbo^MP", elbo_mp(found["samples"]), truth.log_p)
 
 
 def check_tree(

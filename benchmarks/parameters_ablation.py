@@ -24,6 +24,7 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from noisyor.data.observations import Observations
 from noisyor.datasets.synthetic import generate_bmf
+from noisyor.learning.validation import prune_hidden
 from noisyor.metrics import factorization_error
 from noisyor.model.network import Network
 from noisyor.search import starts as warm_start
@@ -80,7 +81,7 @@ def sampled(rows: Observations, found: FoundFactors) -> Network:
 
 
 def pruned(rows: Observations, found: FoundFactors) -> Network:
-    network = nor.learning.prune_hidden(sampled(rows, found), rows, ASKED)
+    network = prune_hidden(sampled(rows, found), rows, ASKED)
     return nor.learning.learn_by_gibbs(network, rows, sweeps=40)
 
 

@@ -32,6 +32,7 @@ import numpy as np
 import noisyor as nor
 from noisyor.data.vocabulary import words_of
 from noisyor.model.names import Togetherness, distinctive_visibles, topic_words
+from noisyor.search.starts import start_from_topics
 from noisyor.tables import ReadOptions
 from noisyor.tables.documents import rows_of_texts
 
@@ -151,7 +152,7 @@ def noisy_or(binary: Matrix, counts: Matrix, size: int) -> Iterator[Found]:
 
 def before(binary: Matrix, counts: Matrix, size: int) -> Iterator[Found]:
     for seed in SEEDS:
-        start = nor.search.start_from_topics(binary, size, seed=seed)
+        start = start_from_topics(binary, size, seed=seed)
         network = nor.learning.learn_by_gibbs(start, binary, sweeps=30, smoothing=1.0, seed=seed)
         yield Found("noisy-OR, before", distinctive_visibles(network, WORDS), seed, network)
 
@@ -329,7 +330,7 @@ def timing(texts: Prepared, out: Path) -> None:
         nor.learn_topics(texts.binary, n_components=size, progress=False)
 
     def earlier(size: int) -> None:
-        start = nor.search.start_from_topics(texts.binary, size)
+        start = start_from_topics(texts.binary, size)
         nor.learning.learn_by_gibbs(start, texts.binary, sweeps=30, smoothing=1.0)
 
     now(5)

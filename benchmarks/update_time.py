@@ -41,6 +41,7 @@ from _problems import (
 )
 from noisyor.engines.registry import get_engine
 from noisyor.learning.optimizers import Adam
+from noisyor.learning.state import TrainingState
 from noisyor.model.network import Network
 
 WARM_UP = 200
@@ -140,7 +141,7 @@ def _parts(
     network: Network,
     batch: nor.Observations,
     method: nor.MaxProduct,
-    state: nor.learning.TrainingState,
+    state: TrainingState,
 ) -> tuple[dict[str, Callable[[], object]], float]:
     """Time the parts of an update on two threads, and return the mean number of iterations."""
     inference = BatchInference(network, batch, method, n_threads=2, step=state.step)

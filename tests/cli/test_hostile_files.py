@@ -12,6 +12,7 @@ import noisyor as nor
 from noisyor.cli.fit import Plan
 from noisyor.cli.main import main
 from noisyor.errors import ModelFileError
+from noisyor.model.names import hidden_names
 
 ROWS = "a,b,c,d\n" + 30 * "1,1,0,0\n0,0,1,1\n"
 # One for each place that once ended in a traceback.
@@ -190,7 +191,7 @@ class TestLongNames:
         network = nor.bipartite(
             2, 1, failure_probability=0.1, visible_names=["a" * 10**6, "b" * 10**6]
         )
-        assert len(nor.model.hidden_names(network, "factors")[0]) < 300
+        assert len(hidden_names(network, "factors")[0]) < 300
 
 
 def test_a_plan_of_another_version(capsys):

@@ -16,7 +16,7 @@ import numpy as np
 
 import noisyor as nor
 from noisyor.explanation.attribution import attribute_findings
-from noisyor.learning.validation import leave_one_out_gain
+from noisyor.learning.validation import leave_one_out_gain, prune_hidden
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS: dict[str, Any] = {"batch_size": 20, "learning_rate": 0.01, "progress": False}
@@ -327,7 +327,7 @@ def gibbs_em() -> dict[str, Any]:
 def pruning() -> dict[str, Any]:
     X, network = table(), sharp_network(n_hidden=7)
     gain = leave_one_out_gain(network, X)
-    return {"gain": gain, "theta": nor.learning.prune_hidden(network, X, 3, seed=1).theta}
+    return {"gain": gain, "theta": prune_hidden(network, X, 3, seed=1).theta}
 
 
 @call

@@ -8,6 +8,8 @@ import pytest
 import noisyor as nor
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.learning import Adam, TrainOptions
+from noisyor.learning.train import gradient as gradient_sum
+from noisyor.learning.train import update
 
 RUN = {"batch_size": 16, "seed": 2, "progress": False}
 
@@ -80,8 +82,8 @@ def test_an_own_optimizer_moves_down_the_negative_bound(problem, parameterizatio
     optimizer = Momentum()
     options = TrainOptions(optimizer=optimizer, parameterization=parameterization)
     state = nor.learning.init(network, optimizer)
-    found = nor.learning.gradient(state, network, rows, method)
-    after = nor.learning.update(state, network, found, options)
+    found = gradient_sum(state, network, rows, method)
+    after = update(state, network, found, options)
     ascent = found.gradient / found.weight
     expected = (
         state.theta + 0.05 * ascent

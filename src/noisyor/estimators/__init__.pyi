@@ -1,2 +1,1 @@
 from .imputer import NoisyOrImputer as NoisyOrImputer
-from .stability import Stability as Stability

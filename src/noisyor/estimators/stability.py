@@ -39,7 +39,7 @@ class Stability:
     Examples
     --------
     >>> import numpy as np
-    >>> from noisyor.estimators import Stability
+    >>> from noisyor.estimators.stability import Stability
     >>> found = Stability(np.array([1.0, 0.4]), np.array([0.99, 0.7]), 5)
     >>> found.recurs
     array([ True, False])

@@ -1,9 +1,7 @@
 from .exact import enumerate_posterior as enumerate_posterior
-from .joint import Factorization as Factorization
 from .joint import JointMaxProduct as JointMaxProduct
 from .joint import pmp_deconvolve as pmp_deconvolve
 from .joint import pmp_factorize as pmp_factorize
-from .max_product import elbo_mp as elbo_mp
 from .max_product import log_joint as log_joint
 from .method import Bounds as Bounds
 from .method import Method as Method

@@ -245,7 +245,8 @@ def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1], [1, 1, 0.1]])
     >>> row = np.array([[1, 1, 0]])
-    >>> nor.inference.elbo_mp(nor.explain(network, row)).round(2)
+    >>> from noisyor.inference.max_product import elbo_mp
+    >>> elbo_mp(nor.explain(network, row)).round(2)
     array([-2.63])
     """
     if posterior.n_samples == 1:

@@ -4,10 +4,6 @@ from .optimizers import Optimizer as Optimizer
 from .phases import Phase as Phase
 from .phases import train_hybrid as train_hybrid
 from .phases import train_phases as train_phases
-from .state import TrainingState as TrainingState
 from .state import TrainOptions as TrainOptions
-from .train import gradient as gradient
 from .train import init as init
 from .train import step as step
-from .train import update as update
-from .validation import prune_hidden as prune_hidden

@@ -415,7 +415,8 @@ def gradient(
     >>> import numpy as np, noisyor as nor
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
-    >>> total = nor.learning.gradient(state, network, rows, nor.MaxProduct())
+    >>> from noisyor.learning.train import gradient
+    >>> total = gradient(state, network, rows, nor.MaxProduct())
     >>> total.gradient.shape, total.weight
     ((4,), 2.0)
     """
@@ -450,7 +451,8 @@ def update(
     >>> network = nor.bipartite(n_visible=2, n_hidden=1)
     >>> state = nor.learning.init(network)
     >>> total = nor.engines.GradientSum(value=-3.0, gradient=np.ones(4), weight=2.0)
-    >>> moved = nor.learning.update(state, network, total, learning_rate=0.1)
+    >>> from noisyor.learning.train import update
+    >>> moved = update(state, network, total, learning_rate=0.1)
     >>> (moved.theta - state.theta).round(6)
     array([0.1, 0.1, 0.1, 0.1])
     """

@@ -322,7 +322,8 @@ def prune_hidden(
     >>> failure = [[0.1, 0.1, 0.1, 1, 1, 1], [1, 1, 1, 0.1, 0.1, 0.1], [1, 1, 1, 0.1, 0.1, 0.1]]
     >>> network = nor.bipartite(6, 3, failure_probability=failure, noise_probability=0.01)
     >>> rows = nor.sample(network, 100, seed=0).visible
-    >>> nor.learning.prune_hidden(network, rows, 3).n_hidden  # two of the three are alike
+    >>> from noisyor.learning.validation import prune_hidden
+    >>> prune_hidden(network, rows, 3).n_hidden  # two of the three are alike
     2
     """
     observations = Observations.of(X, n_visible=network.n_visible)

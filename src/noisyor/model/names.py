@@ -100,7 +100,8 @@ def hidden_names(
     >>> import noisyor as nor
     >>> network = nor.bipartite(
     ...     2, 1, failure_probability=[[0.1, 0.2]], visible_names=["fever", "cough"])
-    >>> nor.model.hidden_names(network, "factors")
+    >>> from noisyor.model.names import hidden_names
+    >>> hidden_names(network, "factors")
     ('cause 0: fever, cough',)
     """
     if kind == "features":

@@ -220,7 +220,8 @@ def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
     --------
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1]], 10, axis=0)
-    >>> nor.search.start_from_topics(X, 2).failure_probability.round() + 0.0
+    >>> from noisyor.search.starts import start_from_topics
+    >>> start_from_topics(X, 2).failure_probability.round() + 0.0
     array([[0., 0., 1., 1.],
            [1., 1., 0., 0.]])
     """
@@ -397,7 +398,8 @@ def choose_topics(network: Network, X: Any, n_components: int) -> Network:
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], 10, axis=0)
     >>> failure = [[0.1, 0.1, 1, 1], [0.3, 1, 0.3, 1], [1, 1, 0.1, 0.1], [1, 1, 0.2, 0.2]]
     >>> more = nor.bipartite(4, 4, failure_probability=failure)
-    >>> nor.search.choose_topics(more, X, 2).failure_probability.round() + 0.0
+    >>> from noisyor.search.starts import choose_topics
+    >>> choose_topics(more, X, 2).failure_probability.round() + 0.0
     array([[0., 0., 1., 1.],
            [1., 1., 0., 0.]])
     """
