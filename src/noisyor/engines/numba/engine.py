@@ -250,9 +250,7 @@ class NumbaEngine:
             model = pack(row_model.allocate(graph, rows, begin, end))
             sums = pack(
                 gibbs.Sums(
-                    per_parameter=prepared.network.n_params + 1,
-                    padded_hidden=graph.n_hidden + 1,
-                    per_visible=graph.n_visible,
+                    per_parameter=prepared.network.n_params + 1, padded_hidden=graph.n_hidden + 1
                 )
             )
             launch(gibbs.sweep_rows, (*shared, model, sums), begin, end)

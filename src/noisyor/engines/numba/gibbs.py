@@ -43,7 +43,6 @@ class Sums(Workspace):
     # have, its parent being on and its child observed; the last entry is for padding.
     per_parameter = arrays(float64="successes trials")
     padded_hidden = arrays(float64="times_on probability")
-    per_visible = arrays(uint8="active")
 
 
 @njit("Gibbs sweep")
@@ -67,8 +66,6 @@ def sweep_rows(
         key = combine(
             combine(uint64(sweep.key.seed), uint64(rows.row_ids[row])), uint64(sweep.key.step)
         )
-        for position in range(rows.ptr[row], rows.ptr[row + 1]):
-            sums.active[rows.columns[position]] = 1
         build_row_model(graph, parameters, sweep.works, rows, row, model)
         n = model.sizes[0]
         for j in range(n):
@@ -105,8 +102,6 @@ def sweep_rows(
         for k in range(n_hidden):
             # Trials of edges follow from these at the end: no loop over all edges in every row.
             sums.times_on[k] += weight * probability[k]
-        for position in range(rows.ptr[row], rows.ptr[row + 1]):
-            sums.active[rows.columns[position]] = 0
     for node in range(n_visible + n_hidden):
         trials[graph.leak_param[node]] += total_weight
         for edge in range(graph.ptr[node], graph.ptr[node] + graph.n_parents[node]):
@@ -120,22 +115,16 @@ def _add_successes(graph, model, sums, j, expected):
     With ``off = 1 / (exp(B) - 1)`` the share of T37 needs no exponential: it is ``works (1 + off)``
     if B is with the edge, and ``works (1 + off) / (1 + works off)`` if B is without it.
     """
-    n_ones, n_visible, chain = model.sizes[1], graph.n_visible, model.chain
-    k, on = model.hidden[j], chain.state[j]
+    n_ones, chain = model.sizes[1], model.chain
+    node, on = graph.n_visible + model.hidden[j], chain.state[j]
     own = -math.expm1(-model.leak[n_ones + j]) * (1.0 + chain.off[n_ones + j])
     # A share is at most one, whatever the rounding.
-    sums.successes[graph.leak_param[n_visible + k]] += expected * minimum(own, 1.0)
-    edge = model.ptr[j]
-    for position in range(graph.out_ptr[k], graph.out_ptr[k + 1]):
-        child = graph.out_child[position]
-        if child < n_visible and not sums.active[child]:
-            continue
+    sums.successes[graph.leak_param[node]] += expected * minimum(own, 1.0)
+    for edge in range(model.ptr[j], model.ptr[j + 1]):
         slot, works = model.slot[edge], model.works[edge]
-        if child < n_visible or chain.state[slot - n_ones]:
+        if slot < n_ones or chain.state[slot - n_ones]:  # hidden children may be off
             off = chain.off[slot]
             share = works * (1.0 + off)
             if not on:
                 share /= 1.0 + works * off
-            param = graph.param[graph.out_edge[position]]
-            sums.successes[param] += expected * minimum(share, 1.0)
-        edge += 1
+            sums.successes[model.param[edge]] += expected * minimum(share, 1.0)

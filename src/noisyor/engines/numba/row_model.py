@@ -48,8 +48,8 @@ class RowModel(Workspace):
     bounds = arrays(int64="ptr")
     # ``leak_odds`` and ``leak_off`` are what `ChainState` has when no parent is on.
     per_slot = arrays(float64="leak leak_odds leak_off")
-    # ``works`` is the probability 1 - exp(-theta).
-    per_edge = arrays(int32="slot", float64="theta works")
+    # ``works`` is the probability 1 - exp(-theta), ``param`` the index of theta.
+    per_edge = arrays(int32="slot param", float64="theta works")
     # Log-odds of the isolated nodes, NaN for the others; evidence on all hidden nodes.
     per_hidden = arrays(float64="isolated", uint8="all_clamp")
     padded_hidden = arrays(float64="all_cost")
@@ -143,6 +143,7 @@ def build_row_model(graph, parameters, edge_works, rows, row, model):
             if child >= 0:
                 edge = graph.out_edge[position]
                 model.slot[n_edges] = child
+                model.param[n_edges] = graph.param[edge]
                 model.theta[n_edges] = parameters.theta[edge]
                 model.works[n_edges] = edge_works[edge]
                 n_edges += 1
