@@ -101,10 +101,6 @@ class TestForm:
             [],
         ]
 
-    def test_a_vocabulary_without_its_first_names(self):
-        with pytest.raises(InvalidDataError, match=r"\[UNK\]"):
-            encode_documents(["a"], ["a", "b"])
-
 
 class TestErrors:
     @pytest.mark.parametrize("texts", ["a single text", b"bytes"])

@@ -167,14 +167,6 @@ class TestResult:
         np.testing.assert_array_equal(layered(stored_zero, 3).parent, layered(cleared, 3).parent)
         assert stored_zero.nnz == X.sum()  # the caller's matrix is left as it was
 
-    def test_progress_goes_to_stderr_when_asked_for(self, capsys, monkeypatch):
-        monkeypatch.setattr("noisyor._util.progress.SECONDS_BETWEEN_LINES", 0.0)
-        X = topics(50, 12, seed=0)
-        layered(X, 2)
-        assert capsys.readouterr().err == ""
-        layered(X, 2, progress=True)
-        assert "2 of 2 layers" in capsys.readouterr().err
-
     def test_paper_sizes(self):
         assert layer_sizes(100, 3) == [100, 33, 11]
         assert layer_sizes(10_000, 5) == [10_000, 3_333, 1_111, 370, 123]

@@ -106,28 +106,39 @@ def vectorize(
 
     test = None
     if test_texts is not None:
-        ones = _encoded(test_texts, vocabulary, max_tokens, "test_texts")
-        test = _observations(ones, vocabulary, first_id=train.n_rows)
+        test = encode_documents(
+            test_texts, vocabulary, max_tokens, first_id=train.n_rows, what="test_texts"
+        )
     return TextData(name, train, test, vocabulary)
 
 
 def encode_documents(
-    texts: Iterable[str], vocabulary: Sequence[str], max_tokens: int = 500
+    texts: Iterable[str],
+    words: Sequence[str],
+    max_tokens: int = 500,
+    *,
+    first_id: int = 0,
+    what: str = "texts",
 ) -> Observations:
-    """Encode new texts in a known vocabulary, such as that of a trained network.
+    """Encode texts in known words, such as the columns of a trained network.
 
     Parameters
     ----------
     texts : any iterable, consumed once.
-    vocabulary : (n_visible,) as in `TextData`: the words begin at column 2.
+    words : (n_visible,) names of the columns.
     max_tokens : only the first tokens of a document count.
+    first_id : the ``row_ids`` start here.
+    what : name of the texts in errors.
     """
-    COUNT.check("max_tokens", max_tokens)
-    if tuple(vocabulary[:2]) != (PADDING, UNKNOWN):
-        raise InvalidDataError(
-            f"a vocabulary must begin with {PADDING!r} and {UNKNOWN!r}, got {list(vocabulary[:2])}"
-        )
-    return _observations(_encoded(texts, vocabulary, max_tokens, "texts"), vocabulary, first_id=0)
+    column_of = {word.encode(): column for column, word in enumerate(words)}
+    columns, lengths = array("i"), array("i")
+    for tokens in _tokenized(texts, what):
+        found = (column_of.get(token) for token in set(tokens[:max_tokens]))
+        present = sorted(column for column in found if column is not None)
+        columns.extend(present)
+        lengths.append(len(present))
+    ptr = pointers(np.array(lengths, dtype=np.intc))
+    return _observations(Rows(ptr, np.array(columns, dtype=np.int32)), words, first_id)
 
 
 def words_of(text: str) -> list[bytes]:
@@ -151,19 +162,6 @@ def _tokenized(texts: Iterable[str], what: str) -> Iterable[list[bytes]]:
                 f"{error.start + 1}, which is no character"
             ) from error
         yield words
-
-
-def _encoded(texts: Iterable[str], vocabulary: Sequence[str], max_tokens: int, what: str) -> Rows:
-    column_of = {word.encode(): column for column, word in enumerate(vocabulary) if column >= 2}
-    columns, lengths = array("i"), array("i")
-    for words in _tokenized(texts, what):
-        present = sorted(filter(None, map(column_of.get, set(words[:max_tokens]))))
-        columns.extend(present)
-        lengths.append(len(present))
-    return Rows(
-        pointers(np.array(lengths, dtype=np.intc)),
-        np.array(columns, dtype=np.intc).astype(np.int32),
-    )
 
 
 def _observations(ones: Rows, vocabulary: Sequence[str], first_id: int) -> Observations:

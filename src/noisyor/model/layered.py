@@ -18,7 +18,6 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from noisyor._util.arrays import FloatArray, LongArray, pointers
-from noisyor._util.progress import progress_bar
 from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -42,7 +41,6 @@ def layered(
     noise_probability: npt.ArrayLike = 0.01,
     fixed: str | Sequence[str] = (),
     visible_names: Sequence[str] | None = None,
-    progress: bool = False,
 ) -> Network:
     """Build layers of hidden nodes from the co-occurrences in binary data.
 
@@ -71,7 +69,6 @@ def layered(
     prior_probability : scalar or (n_hidden,).
     noise_probability : scalar or (n_visible,).
     fixed, visible_names : as in `bipartite`.
-    progress : show a progress bar.
 
     Returns
     -------
@@ -100,20 +97,16 @@ def layered(
 
     counts: list[LongArray] = []
     parents: list[LongArray] = []
-    with progress_bar(n_layers, "graph", "layers", bool(progress)) as bar:
-        distance, diagonal = cooccurrence_distance(data, rows.weights), np.zeros(sizes[0])
-        bar.update()
-        for n_below, n_clusters in itertools.pairwise(sizes):
-            # Clustering copies its input, so the full matrix is made after it, in its place.
-            labels = _clusters(distance, n_below, n_clusters)
-            distance = squareform(distance, checks=False)
-            np.fill_diagonal(distance, diagonal)
-            count, parent = _nearest_clusters(distance, labels, n_clusters, n_parents)
-            distance, diagonal = _between_clusters(distance, count, parent, n_clusters)
-            counts.append(count)
-            parents.append(parent)
-            bar.update()
-        bar.refresh()
+    distance, diagonal = cooccurrence_distance(data, rows.weights), np.zeros(sizes[0])
+    for n_below, n_clusters in itertools.pairwise(sizes):
+        # Clustering copies its input, so the full matrix is made after it, in its place.
+        labels = _clusters(distance, n_below, n_clusters)
+        distance = squareform(distance, checks=False)
+        np.fill_diagonal(distance, diagonal)
+        count, parent = _nearest_clusters(distance, labels, n_clusters, n_parents)
+        distance, diagonal = _between_clusters(distance, count, parent, n_clusters)
+        counts.append(count)
+        parents.append(parent)
 
     first = np.cumsum([0, *sizes[1:]])  # number of the first hidden node of each layer
     n_hidden = int(first[-1])

@@ -14,7 +14,7 @@ import numpy as np
 from noisyor._util.files import uncompressed_name
 from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
-from noisyor.data.vocabulary import PADDING, UNKNOWN, encode_documents, vectorize, words_of
+from noisyor.data.vocabulary import encode_documents, vectorize, words_of
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.options import FORMATS, ReadOptions, format_of
 from noisyor.tables.table import Lines, Table, file_lines, rows_of_items
@@ -110,9 +110,7 @@ def rows_of_texts(
 
     try:
         if columns is not None:
-            vocabulary = (PADDING, UNKNOWN, *columns)
-            encoded = encode_documents(contents(), vocabulary)
-            data = select_columns(encoded, range(2, encoded.n_visible))
+            data = encode_documents(contents(), columns)
         else:
             data = _with_vocabulary(contents(), where, options)
     except InvalidDataError as error:
