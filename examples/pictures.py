@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation: each page is run, and what it shows is photographed.
+"""Draw the pictures of the documentation from the examples on its pages.
 
     python examples/pictures.py [--only NAME ...]
 
@@ -35,7 +35,7 @@ CELL, LEFT, TOP = 17, 100, 100
 
 
 def main() -> None:
-    """Draw what was asked for."""
+    """Draw the requested pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=PICTURES, default=list(PICTURES))
     options = parser.parse_args()
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def photograph(browser: Browser, page: Path | str, name: str, ready: str = "", **size: int) -> None:
-    """The first screen of a page as a picture."""
+    """Save the first screen of a page as a picture."""
     browser.open(page, **{"width": 1180, "height": 800, **size})
     if ready:
         browser.wait_for(ready)
@@ -64,7 +64,7 @@ def photograph(browser: Browser, page: Path | str, name: str, ready: str = "", *
 
 
 def run_page(name: str) -> None:
-    """The Python examples of a page, in the current folder."""
+    """Run the Python examples of a page in the current folder."""
     text = (DOCS / f"{name}.md").read_text("utf-8")
     names: dict[str, object] = {}
     for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
@@ -72,13 +72,13 @@ def run_page(name: str) -> None:
 
 
 def run(*arguments: str) -> None:
-    """A command of noisyor."""
+    """Run a command of noisyor."""
     script = "import sys; from noisyor.cli.main import main; sys.exit(main())"
     subprocess.run([sys.executable, "-c", script, *arguments, "--quiet"], check=True)
 
 
 def animals(browser: Browser) -> None:
-    """The map of README: causes behind the shipped table."""
+    """Draw the map of the README: causes of the shipped table."""
     options = [
         "--id-column",
         "animal",
@@ -88,6 +88,8 @@ def animals(browser: Browser) -> None:
         "8",
         "--objective",
         "mdl",
+        "--held-out",  # all rows, as in the README's example in Python
+        "0",
     ]
     run("fit", str(ANIMALS), *options, "--out", "animals.safetensors")
     run("report", "animals.safetensors", str(ANIMALS), "--labels", "class", "--out", "animals.html")
@@ -95,19 +97,19 @@ def animals(browser: Browser) -> None:
 
 
 def baskets(browser: Browser) -> None:
-    """Habits of the page on baskets."""
+    """Draw the habits of the page on baskets."""
     run_page("baskets")
     photograph(browser, Path("shop.html"), "baskets", height=860)
 
 
 def documents(browser: Browser) -> None:
-    """Topics of the page on documents."""
+    """Draw the topics of the page on documents."""
     run_page("documents")
     photograph(browser, Path("functions.html"), "documents", height=900)
 
 
 def symptoms(browser: Browser) -> None:
-    """The page to play with, for the clinic of the page on symptoms."""
+    """Draw the interactive explorer with the clinic of the page on symptoms."""
     run_page("symptoms")
     script = "import sys; from noisyor.cli.main import main; sys.exit(main())"
     server = subprocess.Popen(
@@ -126,13 +128,13 @@ def symptoms(browser: Browser) -> None:
 
 
 def images(browser: Browser) -> None:
-    """The demo."""
+    """Draw the result of the demo."""
     run("demo", "--out", "demo")
     photograph(browser, Path("demo/index.html"), "images", height=1130)
 
 
 def gaps(browser: Browser) -> None:
-    """A tenth of the animals' traits hidden, and filled in; no page shows that, so it is drawn."""
+    """Draw a table of animals with a tenth of the traits hidden and filled in."""
     table = nor.read_table(ANIMALS, id_column="animal", drop="class")
     X = table.observations.to_dense().astype(float)
     hidden = np.random.default_rng(0).random(X.shape) < 0.1
@@ -155,7 +157,7 @@ def drawn(
     rows: list[str],
     columns: tuple[str, ...],
 ) -> str:
-    """A table as SVG: squares are what is known, discs what was filled in, red where wrong."""
+    """Return a table as SVG: squares are known entries, discs filled-in ones, red if wrong."""
     parts = []
     for j, column in enumerate(columns):
         x = LEFT + j * CELL + CELL / 2

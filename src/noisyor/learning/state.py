@@ -338,7 +338,7 @@ Callback = Callable[[StepInfo], bool | None]
 
 
 class Recorder:
-    """Collects the history without copying it at every step."""
+    """Collect the history without copying it at every step."""
 
     def __init__(self, history: History) -> None:
         self.elbo = history.elbo.tolist()

@@ -110,9 +110,9 @@ def train_stream(
 ) -> TrainingResult:
     """Learn the free parameters of a network from chunks of rows, one in memory at a time.
 
-    Rows are shuffled within their chunk, and the chunks of a `RowSource` among each other, anew in
-    every pass; those of an iterator come in its order. A minibatch never crosses the end of a
-    chunk. The same chunks and settings give the same bits, also across a stop and resume.
+    In every pass, rows are shuffled within their chunk, and the chunks of a `RowSource` are
+    shuffled; chunks of an iterator keep its order. A minibatch never crosses the end of a chunk.
+    The same chunks and settings give the same bits, also across a stop and resume.
 
     Parameters
     ----------
@@ -122,10 +122,10 @@ def train_stream(
         any form that `Observations.of` takes.
     method : how hidden states are inferred; default ``MaxProduct(temperature=1.0)``.
     options : how to train; default one pass with minibatches of 100 rows, at a rate of 0.01. To
-        resume, graph, settings and the first chunk must be the same; chunks that were finished are
-        passed over (those of a `RowSource` unread).
-    n_rows : number of rows of a pass, if you know it and ``chunks`` is no `RowSource`: for the
-        progress bar, and needed by ``smoothing``.
+        resume, graph, settings and the first chunk must be the same; finished chunks are skipped
+        (those of a `RowSource` are not read).
+    n_rows : number of rows of a pass, if it is known and ``chunks`` is not a `RowSource`; used for
+        the progress bar, and required for ``smoothing``.
     held_out : data whose mean bound is recorded every ``evaluate_every`` steps and at the end.
     engine : as in `explain`.
     changes : single options by name, such as ``passes=3``; see `TrainOptions`.

@@ -319,8 +319,8 @@ def start_from_parts(
 ) -> Network:
     """Return a bipartite network whose causes are the parts of a non-negative factorization.
 
-    Where rows are unions of causes, weights of parts add up nearly as parameters of causes do, and
-    the parts are close to the causes.
+    If rows are unions of causes, the weights of parts add up approximately as the parameters of
+    causes do, and the parts are close to the causes.
 
     Parameters
     ----------
@@ -458,8 +458,8 @@ def start_from_counts(
     ----------
     network : from `layered`: a node's parents are listed nearest first.
     X : binary data (n_rows, n_visible) in any form that `Observations.of` takes.
-    smoothing : strength of the prior of each parameter, in pseudo-rows in which an edge failed, or
-        a leak was as likely on as its node usually is.
+    smoothing : strength of the prior of each parameter, in pseudo-rows. In these, an edge fails,
+        and a leak is on as often as its node in the data.
     max_rows : distinct rows that are counted at most, evenly spread over the data.
 
     Examples

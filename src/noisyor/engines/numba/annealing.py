@@ -78,7 +78,7 @@ class ConfigurationSet(Workspace):
 
 
 class Chains(Workspace):
-    """Chains of a row, and where they start."""
+    """Chains of a row, and their starting probabilities."""
 
     # The weight relative to the set's sum, the share of visits outside the set, and scratch.
     per_chain = arrays(float64="weight outside values")

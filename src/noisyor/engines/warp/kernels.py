@@ -320,7 +320,7 @@ def _add_parents(
 
 @wp.func
 def _add(graph: Graph, rows: Rows, work: Work, k: int, clamp_row: int, draw: int, count: int):
-    """Append a hidden node to the list unless its known state says that it is listed."""
+    """Append a hidden node to the list unless it is already listed, as ``known`` marks."""
     at = offset(k, graph.n_hidden, draw, work.draws)
     if work.known[at] != _UNSEEN:
         return count
