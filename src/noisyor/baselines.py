@@ -1,18 +1,14 @@
 """Three simple models of binary rows, to compare a noisy-OR network with.
 
-* `independent_columns`: every column is on by itself, as often as in the training rows.
-* `learn_mixture`: every row belongs to one of several classes, columns are independent given it.
-* `chow_liu`: every column depends on one other column, along the best tree.
-
-Each of them gives exact log-probabilities of rows, ``log_probability(X)``, and sums out missing
-values. On rows that the model has not seen, compare these with `noisyor.estimate_evidence` of a
-network.
+Each has a method ``log_probability(X)``, which returns exact log-probabilities of rows with missing
+values summed out. Compare them on held-out rows with `noisyor.estimate_evidence` of a network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,11 +20,7 @@ from noisyor._util.validation import COUNT, COUNT_OR_AUTO, POSITIVE, Rule, check
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import one_blas_thread, resolve_threads, run_blocks
 
-__all__ = [
-    "chow_liu",
-    "independent_columns",
-    "learn_mixture",
-]
+__all__ = ["chow_liu", "independent_columns", "learn_mixture"]
 
 _Value = TypeVar("_Value")
 
@@ -79,22 +71,19 @@ def independent_columns(X: Any) -> IndependentColumns:
 # Mixture of Bernoullis
 # ---------------------------------------------------------------------------------------------
 
-MAX_PROBABILITY = 1.0 - 1e-6
+_MAX_PROBABILITY = 1.0 - 1e-6
 """Largest probability that a class may give a column; one minus it is the smallest."""
 
 _MAX_SHARE_SMOOTHING = 2.0
 """Largest number of pseudo-rows in the share of a class."""
 
-_BLOCK, _MIN_ROWS_PER_COLUMN = 2**17, 0.25
-"""Rows times classes of a block: responsibilities of this size fit into a cache. Sums over a block
-have a cell for every class and column, so a block has at least this many rows per column."""
-
-_DENSE = 0.03
-"""Share of ones above which products of dense matrices are faster than of sparse ones."""
+_BLOCK, _MIN_ROWS_PER_COLUMN, _DENSE = 2**17, 0.25, 0.03
+"""Rows times classes of a block, whose responsibilities fit into a cache; least number of rows of a
+block per column; share of ones above which products of dense matrices are faster."""
 
 _SINGLE_PRECISION = 2**17
-"""Rows times classes from which EM runs in single precision. It is twice as fast, and its sums are
-averages over many rows. Log-probabilities that users see always have double precision."""
+"""Rows times classes from which EM runs in single precision, twice as fast: its sums are averages
+over many rows. Log-probabilities that users see always have double precision."""
 
 _HELD_OUT = 0.1
 """Share of the rows held out to choose the number of classes, if no held-out rows are given."""
@@ -119,18 +108,13 @@ _FEW, _MANY = 8, 32
 on, only the smoothing that was best before is tried, and one start is enough: with few classes the
 optima of different starts differ more than those of different smoothings."""
 
-_MAX_STARTS, _START_ROUNDS = 8, 10
-"""Starts for few classes, and EM rounds of each before the best is chosen."""
+_MAX_STARTS, _START_ROUNDS, _OWN_SHARE = 8, 10, 0.3
+"""Starts for few classes, EM rounds of each before the best is chosen, and the weight of the random
+row that a class starts from; the rest is the average of all rows."""
 
-_OWN_SHARE = 0.3
-"""Weight of the random row that a class starts from; the rest is the average of all rows."""
-
-_SPLIT, _MIN_SPLIT = 0.7, 0.01
-"""Standard deviations by which the halves of a class are moved apart, and the smallest probability
-that a half starts with."""
-
-_SPLIT_ROUNDS, _POWER_ROUNDS = 15, 12
-"""EM rounds between two splits, and rounds of the power method that finds the directions."""
+_SPLIT, _MIN_SPLIT, _SPLIT_ROUNDS, _POWER_ROUNDS = 0.7, 0.01, 15, 12
+"""Standard deviations by which the halves of a class are moved apart, the smallest probability that
+a half starts with, EM rounds between two splits, and rounds of the power method."""
 
 _SMOOTHING = Rule(lambda value: value == "auto" or POSITIVE.valid(value), "positive or 'auto'")
 
@@ -225,47 +209,41 @@ def learn_mixture(
     with progress_bar(None, "mixture", "rounds", progress) as bar:
         learner = _Learner(rows, validation, max_rounds, start, seed, bar)
         if isinstance(n_components, str):
-            best = max(_double_classes(learner, smoothings), key=lambda one: one.value).mixture
+            best = _best_size(learner, smoothings)
         else:
-            best = _best_smoothing(learner, n_components, smoothings).mixture
+            best, _ = _best_smoothing(learner, n_components, smoothings)
         if everything is not None:
             learner = _Learner(everything, None, best.rounds + 1, start, seed, bar)
-            best = learner.learn(best.n_classes, best.smoothing or 1.0).mixture
+            best, _ = learner.learn(best.n_classes, best.smoothing or 1.0)
     return best
 
 
-class _Learned(NamedTuple):
-    """A mixture, and the mean log p per row (held out, else training) that selected it."""
-
-    mixture: BernoulliMixture
-    value: float
+_Learned = tuple[BernoulliMixture, float]
+"""A mixture, and the mean log p per row (held out, else training) that selects it."""
 
 
-def _double_classes(learner: _Learner, smoothings: Sequence[float]) -> Iterator[_Learned]:
-    """Yield the best mixtures of 1, 2, 4, ... classes until two in a row gain nothing."""
-    size, stale, best_value = 1, 0, -np.inf
+def _best_size(learner: _Learner, smoothings: Sequence[float]) -> BernoulliMixture:
+    """Try 1, 2, 4, ... classes until two in a row gain nothing; return the best mixture."""
+    size, stale = 1, 0
+    found: list[_Learned] = []
     while size <= min(_MAX_CLASSES, learner.rows.n_rows) and stale < 2:
-        found = _best_smoothing(learner, size, smoothings)
-        yield found
-        stale = 0 if found.value > best_value else stale + 1
-        best_value = max(best_value, found.value)
+        mixture, value = _best_smoothing(learner, size, smoothings)
+        stale = 0 if all(value > earlier for _, earlier in found) else stale + 1
+        found.append((mixture, value))
         if size >= _MANY and len(smoothings) > 1:
-            smoothings = [found.mixture.smoothing]
+            smoothings = [mixture.smoothing]
         size *= 2
+    return max(found, key=itemgetter(1))[0]
 
 
 def _best_smoothing(learner: _Learner, n_classes: int, smoothings: Sequence[float]) -> _Learned:
     """Learn a mixture with every smoothing, and with larger ones while the largest is best."""
     found = [learner.learn(n_classes, smoothing) for smoothing in smoothings]
-    best = max(found, key=lambda one: one.value)
-    while (
-        len(found) > 1
-        and n_classes >= _FEW
-        and best is found[-1]
-        and best.mixture.smoothing < _MAX_SMOOTHING
-    ):
-        found.append(learner.learn(n_classes, best.mixture.smoothing * _SMOOTHING_STEP))
-        best = max(found, key=lambda one: one.value)
+    best = max(found, key=itemgetter(1))
+    may_grow = len(found) > 1 and n_classes >= _FEW
+    while may_grow and best is found[-1] and best[0].smoothing < _MAX_SMOOTHING:
+        found.append(learner.learn(n_classes, best[0].smoothing * _SMOOTHING_STEP))
+        best = max(found, key=itemgetter(1))
     return best
 
 
@@ -277,7 +255,7 @@ class _Learner:
         rows: Observations,
         validation: Observations | None,
         max_rounds: int,
-        start: Literal["rows", "split"],
+        start: str,
         seed: int,
         bar: Any,
     ) -> None:
@@ -290,7 +268,8 @@ class _Learner:
     def learn(self, n_classes: int, smoothing: float) -> _Learned:
         """Run EM; return its last mixture, or the best one for the validation rows."""
         blocks = _split_rows(self.rows, n_classes, fast=True)
-        mixture = self._best_start(n_classes, smoothing, blocks)
+        first = self._grow if self.start == "split" else self._best_start
+        mixture = first(n_classes, smoothing, blocks)
         unseen = [] if self.validation is None else _split_rows(self.validation, n_classes, True)
         best, best_value, before, stale = mixture, -np.inf, -np.inf, 0
         for index in range(max(1, self.max_rounds - mixture.rounds)):
@@ -313,29 +292,25 @@ class _Learner:
                 if stale >= _PATIENCE:
                     break
             mixture, before = after, value
-        return _Learned(best, best_value)
+        return best, best_value
 
     def _best_start(
-        self, n_classes: int, smoothing: float, blocks: Sequence[_Block]
+        self, n_classes: int, smoothing: float, blocks: list[_Block]
     ) -> BernoulliMixture:
         """Return the start that is best after a few rounds; with many classes there is only one.
 
         Two of a handful of classes may start from rows of one kind, which EM cannot undo.
         """
-        if self.start == "split":
-            return self._grow(n_classes, smoothing, blocks)
         n_starts = 1 if n_classes == 1 else max(1, min(_MAX_STARTS, _MANY // n_classes))
+        starts = [self._start(n_classes, smoothing, index) for index in range(n_starts)]
         if n_starts == 1:
-            return self._start(n_classes, smoothing, 0)
-        best, best_value = None, -np.inf
-        for index in range(n_starts):
-            mixture = self._start(n_classes, smoothing, index)
+            return starts[0]
+        found = []
+        for mixture in starts:
             for _ in range(min(_START_ROUNDS, self.max_rounds)):
                 mixture, value = _em_round(mixture, blocks, self.average, smoothing)
-            if value > best_value:
-                best, best_value = mixture, value
-        assert best is not None
-        return best
+            found.append((mixture, value))
+        return max(found, key=itemgetter(1))[0]
 
     def _start(self, n_classes: int, smoothing: float, index: int) -> BernoulliMixture:
         """Place classes near random rows; missing values of these rows count as average."""
@@ -346,10 +321,10 @@ class _Learner:
         own = np.where(np.isnan(own), self.average, own)
         probability = _OWN_SHARE * own + (1.0 - _OWN_SHARE) * self.average
         share = np.full(n_classes, 1.0 / n_classes)
-        probability = np.clip(probability, 1.0 - MAX_PROBABILITY, MAX_PROBABILITY)
+        probability = np.clip(probability, 1.0 - _MAX_PROBABILITY, _MAX_PROBABILITY)
         return BernoulliMixture(share, probability, smoothing)
 
-    def _grow(self, n_classes: int, smoothing: float, blocks: Sequence[_Block]) -> BernoulliMixture:
+    def _grow(self, n_classes: int, smoothing: float, blocks: list[_Block]) -> BernoulliMixture:
         """Split classes in two until there are enough; a few rounds of EM follow each doubling."""
         mixture = BernoulliMixture(np.ones(1), self.average[None], smoothing)
         while mixture.n_classes < n_classes:
@@ -393,7 +368,7 @@ def _split_rows(rows: Observations, n_classes: int, fast: bool = False) -> list[
     return blocks
 
 
-def _map_blocks(function: Callable[[_Block], _Value], blocks: Sequence[_Block]) -> list[_Value]:
+def _map_blocks(function: Callable[[_Block], _Value], blocks: list[_Block]) -> list[_Value]:
     """Apply a function to all blocks on several threads; results keep the order of the blocks."""
     found: list[Any] = [None] * len(blocks)
 
@@ -406,7 +381,10 @@ def _map_blocks(function: Callable[[_Block], _Value], blocks: Sequence[_Block]) 
     return found
 
 
-def _logs(mixture: BernoulliMixture, dtype: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+_Logs = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def _logs(mixture: BernoulliMixture, dtype: Any) -> _Logs:
     """Return log odds and log of one minus p (n_visible, n_classes), and log p of no ones."""
     log_on, log_off = np.log(mixture.probability), np.log1p(-mixture.probability)
     return (
@@ -416,10 +394,8 @@ def _logs(mixture: BernoulliMixture, dtype: Any) -> tuple[FloatArray, FloatArray
     )
 
 
-def _posterior(
-    logs: tuple[FloatArray, FloatArray, FloatArray], block: _Block
-) -> tuple[FloatArray, FloatArray]:
-    """Return the responsibilities (n, n_classes) and log p of the rows (n,), given `_logs`."""
+def _posterior(logs: _Logs, block: _Block) -> tuple[FloatArray, FloatArray]:
+    """Return the responsibilities (n, n_classes) and log p of the rows (n,)."""
     odds, off, all_off = logs
     joint = np.asarray(block.ones @ odds)
     joint += all_off
@@ -433,13 +409,13 @@ def _posterior(
     return joint, (top.astype(np.float64) + np.log(total))[:, 0]
 
 
-def _log_probability(mixture: BernoulliMixture, blocks: Sequence[_Block]) -> FloatArray:
+def _log_probability(mixture: BernoulliMixture, blocks: list[_Block]) -> FloatArray:
     logs = _logs(mixture, blocks[0].ones.dtype)
     return np.concatenate(_map_blocks(lambda block: _posterior(logs, block)[1], blocks))
 
 
 def _em_round(
-    mixture: BernoulliMixture, blocks: Sequence[_Block], average: FloatArray, smoothing: float
+    mixture: BernoulliMixture, blocks: list[_Block], average: FloatArray, smoothing: float
 ) -> tuple[BernoulliMixture, float]:
     """Return the mixture after one round of EM, and log p of the rows before the round."""
     logs = _logs(mixture, blocks[0].ones.dtype)
@@ -467,12 +443,12 @@ def _em_round(
     probability = (on + smoothing * pseudo) / (seen + smoothing)
     share = size + min(smoothing, _MAX_SHARE_SMOOTHING)
     share /= share.sum()
-    probability = np.clip(probability, 1.0 - MAX_PROBABILITY, MAX_PROBABILITY)
+    probability = np.clip(probability, 1.0 - _MAX_PROBABILITY, _MAX_PROBABILITY)
     return BernoulliMixture(share, probability, smoothing, mixture.rounds + 1), value
 
 
 def _main_directions(
-    mixture: BernoulliMixture, blocks: Sequence[_Block]
+    mixture: BernoulliMixture, blocks: list[_Block]
 ) -> tuple[FloatArray, FloatArray]:
     """Return the direction of largest variance within each class, and its weighted variance.
 

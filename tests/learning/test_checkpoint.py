@@ -364,7 +364,7 @@ def test_an_interrupt_between_any_two_lines_leaves_the_same_record(problem, tmp_
     whole = nor.train(network, x, **options)
     file, code = tmp_path / "run.safetensors", Run.advance.__code__
     lines = sorted({line for _, _, line in code.co_lines() if line and line > code.co_firstlineno})
-    inside = {Run.advance.__code__, Run._evaluate.__code__, Recorder.add.__code__}
+    inside = {Run.advance.__code__, Run.evaluate.__code__, Recorder.add.__code__}
     places = [
         (each, line)
         for each in inside

@@ -288,7 +288,7 @@ def test_column_names_are_kept(X, tmp_path):
 
 
 def test_wrong_input_is_named(network, X, chunks, tmp_path):
-    with pytest.raises(InvalidDataError, match="for data in memory there is train"):
+    with pytest.raises(InvalidDataError, match="train takes data in memory"):
         train(network, X)
     with pytest.raises(InvalidDataError, match="not a single chunk"):
         train(network, [])

@@ -181,7 +181,7 @@ def test_search_for_errors_ends_below_a_refined_linear_factorisation(noisy):
     for seed in range(3):
         model = NMF(8, init="nndsvda", max_iter=500, random_state=seed)
         states = model.fit_transform(noisy.astype(float))
-        start = Cover.of(matrix, states > 0.3, model.components_ > 0.3, OBJECTIVES["hamming"])
+        start = Cover.of(matrix, states > 0.3, model.components_ > 0.3, "hamming")
         refined = refine(matrix, start).errors(matrix)
         assert search_factors(noisy, 8, objective="hamming", seed=seed).errors <= refined
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisyor.search.cover import OBJECTIVES, Cover, Matrix
+from noisyor.search.cover import Cover, Matrix
 
 
 def make_matrix(seed: int, flips: float = 0.0, missing: float = 0.0) -> Matrix:
@@ -36,5 +36,5 @@ def random_cover(matrix: Matrix, seed: int, n_components: int = 5, objective: st
         matrix,
         generator.random((shape[0], n_components)) < 0.3,
         generator.random((n_components, shape[1])) < 0.3,
-        OBJECTIVES[objective],
+        objective,
     )

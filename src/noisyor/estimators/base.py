@@ -7,6 +7,7 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import narwhals as nw
@@ -60,21 +61,6 @@ from noisyor.learning.stream import learn_chunk, start_stream, train_stream
 from noisyor.model.forward import edge_matrix, visible_probability
 from noisyor.model.names import Kind, hidden_names
 from noisyor.model.network import Network
-
-__all__ = [
-    "BinarizedSource",
-    "NoisyOrEstimator",
-    "PredictMixin",
-    "PreparedSource",
-    "check_fitted",
-    "checked_array",
-    "history_of",
-    "method_of",
-    "read_model",
-    "read_rows",
-    "with_sample_weight",
-    "write_model",
-]
 
 # ---- rows
 
@@ -245,43 +231,27 @@ def _above(X: Any, threshold: float) -> Any:
     return np.where(np.isnan(X), np.nan, above) if X.dtype.kind == "f" else above
 
 
-def _described(n_rows: int, n_columns: int, n_chunks: int) -> dict[str, Any]:
-    """Return the ``data`` of a model file for rows that came in chunks and were not kept."""
-    return {"rows": n_rows, "columns": n_columns, "chunks": n_chunks, "source": None}
+def _binarized(chunk: Any, threshold: float) -> Any:
+    """Return a chunk with entries above the threshold as 1 and the others as 0."""
+    if isinstance(chunk, Observations):
+        return chunk
+    return _above(csr_of(chunk) if sp.issparse(chunk) else chunk, threshold)
 
 
-class BinarizedSource(RowSource):
-    """The chunks of another source with entries above a threshold as 1 and the others as 0."""
+class PreparedSource(RowSource):
+    """The chunks of another source, each converted by a function."""
 
-    def __init__(self, source: RowSource, threshold: float) -> None:
-        self.source, self.threshold = source, threshold
+    def __init__(self, source: RowSource, prepare: Callable[[Any], Any]) -> None:
+        self.source, self.prepare = source, prepare
         self.n_visible, self.sizes = source.n_visible, source.sizes
         self.column_names = source.column_names
 
     def read(self, number: int) -> Any:
         """Return one chunk."""
-        chunk = self.source.read(number)
-        if sp.issparse(chunk):
-            return _above(csr_of(chunk), self.threshold)
-        return chunk if isinstance(chunk, Observations) else _above(chunk, self.threshold)
-
-
-class PreparedSource(RowSource):
-    """The chunks of another source as an estimator reads them."""
-
-    def __init__(self, source: RowSource, prepare: Callable[[Any], Observations]) -> None:
-        self.source, self.prepare = source, prepare
-        self.n_visible, self.sizes = source.n_visible, source.sizes
-        self.column_names = source.column_names
-
-    def read(self, number: int) -> Observations:
-        """Return one chunk."""
         return self.prepare(self.source.read(number))
 
 
-PathLike = str | os.PathLike[str]
-
-# These say nothing about the model. They are not read either: no file decides where to write.
+# Model files neither hold these parameters nor may set them: no file decides where to write.
 _OF_THE_RUN = (
     *("checkpoint", "checkpoint_every", "resume", "time_limit"),
     *("n_jobs", "engine", "progress", "callbacks"),
@@ -290,38 +260,6 @@ _METHODS: dict[str, type[MaxProduct] | type[MeanField]] = {
     "max-product": MaxProduct,
     "mean-field": MeanField,
 }
-
-
-def write_model(
-    path: PathLike, network: Network, origin: Mapping[str, Any], params: Mapping[str, Any]
-) -> None:
-    """Write a model file; parameters that JSON cannot hold are left out."""
-    kept = {name: _plain(value) for name, value in params.items() if name not in _OF_THE_RUN}
-    kept = {name: value for name, value in kept.items() if value is not None}
-    save_network(path, network, metadata={**origin, "estimator": {"params": kept}})
-
-
-def read_model(
-    path: PathLike, kind: str, names: list[str]
-) -> tuple[Network, dict[str, Any], dict[str, Any]]:
-    """Read network, metadata and those parameters of a model file that have known names.
-
-    Files that the command line wrote have no parameters of an estimator; the defaults then apply.
-    """
-    network, metadata = load_model(path)
-    found = metadata.get("kind")
-    if found != kind and kind != "network":
-        raise ModelFileError(
-            f"the model file {os.fspath(path)} holds a model of kind {found!r}, expected {kind!r}; "
-            "NoisyOrNetwork.load reads any"
-        )
-    given = mapping_in(mapping_in(metadata, "estimator"), "params")
-    kept = {
-        name: _revived(value)
-        for name, value in given.items()
-        if name in names and name not in _OF_THE_RUN
-    }
-    return network, metadata, kept
 
 
 def method_of(settings: Any) -> Method:
@@ -368,162 +306,8 @@ def _revived(value: Any) -> Any:
 
 
 _BLOCK_CELLS = 4_000_000
-
-
-class PredictMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Methods of a fitted estimator; `NoisyOrEstimator` has the other methods."""
-
-    _kind: ClassVar[Kind]
-
-    network_: Network
-    method: Method | None
-    output: Literal["states", "probability"]
-    progress: bool | None
-
-    @abstractmethod
-    def _fitted_rows(self, X: Any) -> Observations:
-        """Return rows in the columns of the model; an error before `fit`."""
-
-    @abstractmethod
-    def _engine(self) -> Engine:
-        """Return the engine of all predictions."""
-
-    def transform(self, X: Any) -> Any:
-        """Infer the causes of every row.
-
-        Returns
-        -------
-        (n_rows, n_hidden): 0 and 1 as int8, or probabilities as float64, see ``output``. Sparse if
-        X is sparse.
-        """
-        rows = self._fitted_rows(X)
-        if self.output == "probability":
-            causes = self._probabilities(rows)
-        else:
-            causes = self._posterior(rows, self._mode()).states.astype(np.int8)
-        return causes if isinstance(X, Observations) or sp.issparse(X) else causes.toarray()
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Predict rows from causes.
-
-        Parameters
-        ----------
-        X : (n_rows, n_hidden) causes, on where at least 1/2.
-
-        Returns
-        -------
-        (n_rows, n_features_in_): where a column is more likely 1 than 0, as int8 and sparse if X is
-        sparse; with ``output="probability"`` its probability, always dense.
-        """
-        check_fitted(self)
-        given = csr_of(X) if sp.issparse(X) else X
-        try:
-            states = sp.csr_array(check_array(given, accept_sparse="csr") >= 0.5)
-        except (ValueError, TypeError) as error:
-            raise _data_error(error) from error
-        if states.shape[1] != self.network_.n_hidden:
-            raise InvalidDataError(
-                f"X has {states.shape[1]} causes, but {type(self).__name__} has "
-                f"{self.network_.n_hidden}"
-            )
-        parts = []
-        size = max(1, _BLOCK_CELLS // self.network_.n_visible)  # so that memory stays bounded
-        for begin in range(0, states.shape[0], size):
-            part = visible_probability(self.network_, states[begin : begin + size])
-            if self.output == "states":
-                part = (part >= 0.5).astype(np.int8)
-                parts.append(sp.csr_array(part) if sp.issparse(X) else part)
-            else:
-                parts.append(part)
-        if sp.issparse(parts[0]):
-            return sp.csr_array(sp.vstack(parts, format="csr"))
-        return np.concatenate(parts)
-
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return the probability of 1 for every entry, given all *other* entries of its row.
-
-        An unobserved entry (NaN) gets its probability given the row. An observed entry gets its
-        probability as if it alone were unobserved: a 1 with a low probability is surprising, and
-        a 0 with a high probability would fit the row. Probabilities are averaged over the
-        causes, exactly for few causes and otherwise by sampling; see `predict_visible`.
-
-        Returns
-        -------
-        (n_rows, n_features_in_), dense. A sparse matrix X is rejected; `Observations` are accepted.
-        """
-        if sp.issparse(X):
-            raise InvalidDataError(
-                "predict_proba returns a dense array and takes no sparse X; X.toarray() is dense"
-            )
-        rows = self._fitted_rows(X)
-        return predict_visible(
-            self.network_, rows, engine=self._engine(), progress=self.progress
-        ).probability
-
-    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return ``log p(row)`` of every row, in nats, shape (n_rows,).
-
-        It is exact if the hidden states can be enumerated, otherwise an estimate that depends on
-        the row alone, see `log_probability`. Unobserved entries are summed out. The bounds of the
-        paper are `nor.evaluate(model.network_, X)`.
-        """
-        rows = self._fitted_rows(X)
-        return log_probability(
-            self.network_, rows, engine=self._engine(), progress=self.progress
-        ).per_row
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean of `score_samples`: larger is better.
-
-        ``sample_weight`` (n_rows,) is the number of times that each row counts, see `fit`.
-        """
-        rows = with_sample_weight(self._fitted_rows(X), sample_weight)
-        return rows.mean(self.score_samples(rows))
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return names of the causes: from the network, or from the columns they switch on.
-
-        If the columns have no names, they are the name of the class and a number.
-        """
-        check_fitted(self)
-        network = self.network_
-        if network.hidden_names is not None:
-            return np.array(network.hidden_names, dtype=object)
-        if network.visible_names is not None:
-            return np.array(hidden_names(network, self._kind), dtype=object)
-        names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
-        return names
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.network_.n_hidden
-
-    def _posterior(self, rows: Observations, method: Method) -> Posterior:
-        return explain(self.network_, rows, method, engine=self._engine(), progress=self.progress)
-
-    def _mode(self) -> Method:
-        """Return the training method without noise and with ICM, for the most likely causes."""
-        if self.method is None:
-            return method_for(self.network_)
-        if isinstance(self.method, MaxProduct):
-            return replace(self.method.at_test_time(), icm=max(self.method.icm, ICM_SWEEPS))
-        return self.method
-
-    def _probabilities(self, rows: Observations) -> sp.csr_array:
-        """Return the probability of every cause in every row, by mean-field."""
-        return self._posterior(rows, self._mean_field()).marginals()
-
-    def _mean_field(self) -> Method:
-        if isinstance(self.method, MeanField):
-            return replace(self.method, keep_q=True)
-        like = self.method if isinstance(self.method, MaxProduct) else method_for(self.network_)
-        return MeanField(local=like.ancestors_only, tolerance=1e-4)
-
-
-# ---- estimators
-
 _PASSED_ON = ("init", "steps", "learning_rate", "method", "progress", "time_limit")
-_OF_AN_UPDATE = ("batch_size", "learning_rate", "parameterization")
+_STREAM: dict[str, Any] = {"batch_size": 100, "learning_rate": 0.01, "parameterization": "theta"}
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _KEPT_UPDATES = 10_000
 _CLUSTER_BATCH, _CLUSTER_STEPS = 2**16, 200
@@ -546,7 +330,7 @@ _RULES = {name: or_none(OPTIONS[name].rule) for name in _TRAINING} | {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NoisyOrEstimator(PredictMixin, ABC):
+class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators; use one of its subclasses.
 
     Rows are 0, 1 and NaN or null, which means unobserved: arrays, SciPy sparse matrices, frames
@@ -666,14 +450,116 @@ class NoisyOrEstimator(PredictMixin, ABC):
         earlier = {} if new else mapping_in(self.provenance_, "data")
         before = [earlier.get("rows"), earlier.get("chunks", int(not new))]
         n_rows, n_chunks = (size if is_whole(size) else 0 for size in before)
-        data = _described(n_rows + rows.n_rows, rows.n_visible, n_chunks + 1)
         method, options = self._stream_settings()
         self._stream, history = learn_chunk(
             self._stream, self.network_, rows, method, options, engine=self._engine()
         )
         network = self.network_.with_theta(self._stream.training.theta)
         history = self.history_.followed_by(history).recent(_KEPT_UPDATES)
-        return self._keep_streamed(network, history, rows, data)
+        return self._keep_streamed(network, history, rows, n_rows + rows.n_rows, n_chunks + 1)
+
+    def transform(self, X: Any) -> Any:
+        """Infer the causes of every row.
+
+        Returns
+        -------
+        (n_rows, n_hidden): 0 and 1 as int8, or probabilities as float64, see ``output``. Sparse if
+        X is sparse.
+        """
+        rows = self._fitted_rows(X)
+        if self.output == "probability":
+            causes = self._probabilities(rows)
+        else:
+            causes = self._posterior(rows, self._mode()).states.astype(np.int8)
+        return causes if isinstance(X, Observations) or sp.issparse(X) else causes.toarray()
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Predict rows from causes.
+
+        Parameters
+        ----------
+        X : (n_rows, n_hidden) causes, on where at least 1/2.
+
+        Returns
+        -------
+        (n_rows, n_features_in_): where a column is more likely 1 than 0, as int8 and sparse if X is
+        sparse; with ``output="probability"`` its probability, always dense.
+        """
+        check_fitted(self)
+        given = csr_of(X) if sp.issparse(X) else X
+        try:
+            states = sp.csr_array(check_array(given, accept_sparse="csr") >= 0.5)
+        except (ValueError, TypeError) as error:
+            raise _data_error(error) from error
+        if states.shape[1] != self.network_.n_hidden:
+            raise InvalidDataError(
+                f"X has {states.shape[1]} causes, but {type(self).__name__} has "
+                f"{self.network_.n_hidden}"
+            )
+        parts = []
+        size = max(1, _BLOCK_CELLS // self.network_.n_visible)  # so that memory stays bounded
+        for begin in range(0, states.shape[0], size):
+            part = visible_probability(self.network_, states[begin : begin + size])
+            if self.output == "states":
+                part = (part >= 0.5).astype(np.int8)
+                part = sp.csr_array(part) if sp.issparse(X) else part
+            parts.append(part)
+        return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the probability of 1 for every entry, given all *other* entries of its row.
+
+        An unobserved entry (NaN) gets its probability given the row. An observed entry gets its
+        probability as if it alone were unobserved: a 1 with a low probability is surprising, and
+        a 0 with a high probability would fit the row. Probabilities are averaged over the
+        causes, exactly for few causes and otherwise by sampling; see `predict_visible`.
+
+        Returns
+        -------
+        (n_rows, n_features_in_), dense. A sparse matrix X is rejected; `Observations` are accepted.
+        """
+        if sp.issparse(X):
+            raise InvalidDataError(
+                "predict_proba returns a dense array and takes no sparse X; X.toarray() is dense"
+            )
+        rows = self._fitted_rows(X)
+        return predict_visible(
+            self.network_, rows, engine=self._engine(), progress=self.progress
+        ).probability
+
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return ``log p(row)`` of every row, in nats, shape (n_rows,).
+
+        It is exact if the hidden states can be enumerated, otherwise an estimate that depends on
+        the row alone, see `log_probability`. Unobserved entries are summed out. The bounds of the
+        paper are `nor.evaluate(model.network_, X)`.
+        """
+        rows = self._fitted_rows(X)
+        return log_probability(
+            self.network_, rows, engine=self._engine(), progress=self.progress
+        ).per_row
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the mean of `score_samples`: larger is better.
+
+        ``sample_weight`` (n_rows,) is the number of times that each row counts, see `fit`.
+        """
+        rows = with_sample_weight(self._fitted_rows(X), sample_weight)
+        return rows.mean(self.score_samples(rows))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return names of the causes: from the network, or from the columns they switch on.
+
+        If the columns have no names, they are the name of the class and a number.
+        """
+        check_fitted(self)
+        network = self.network_
+        if network.hidden_names is not None:
+            return np.array(network.hidden_names, dtype=object)
+        if network.visible_names is not None:
+            return np.array(hidden_names(network, self._kind), dtype=object)
+        names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
+        return names
 
     def _fit_source(self, source: RowSource) -> Self:
         first = self._rows(source.read(0), reset=True)
@@ -685,8 +571,8 @@ class NoisyOrEstimator(PredictMixin, ABC):
             options, steps=self.steps, progress=self.progress, **self._run_options(), **given
         )
         result = train_stream(self.network_, prepared, method, options, engine=self._engine())
-        data = _described(source.n_rows, first.n_visible, len(source))
-        return self._keep_streamed(result.network, result.history, first, data)
+        size = (source.n_rows, len(source))
+        return self._keep_streamed(result.network, result.history, first, *size)
 
     def _fit_cluster(self, client: Any, X: Any) -> Self:
         from noisyor.distributed.chunks import reader_of
@@ -694,31 +580,27 @@ class NoisyOrEstimator(PredictMixin, ABC):
 
         X = reader_of(X).source
         if self.binarize is not None:
-            X = BinarizedSource(X, self.binarize)
+            X = PreparedSource(X, partial(_binarized, threshold=self.binarize))
         seed = self._options()["seed"]
         first = self._rows(fetch_sample(client, X, seed), reset=True)
         self._start(first)
         method, options = self._stream_settings()
         size = _CLUSTER_BATCH if self.batch_size is None else self._given()["batch_size"]
-        options = replace(
-            options,
-            steps=_CLUSTER_STEPS if self.steps is None else self.steps,
-            batch_size=size,
-            progress=self.progress,
-            **self._run_options(),
-        )
+        steps = _CLUSTER_STEPS if self.steps is None else self.steps
+        shown = {"progress": self.progress, **self._run_options()}
+        options = replace(options, steps=steps, batch_size=size, **shown)
         result = train(client, self.network_, X, method, options)
         self.settings_.update(options.record())
-        data = _described(X.n_rows, first.n_visible, len(X))
-        return self._keep_streamed(result.network, result.history, first, data)
+        return self._keep_streamed(result.network, result.history, first, X.n_rows, len(X))
 
     def _keep_streamed(
-        self, network: Network, history: History, rows: Observations, data: dict[str, Any]
+        self, network: Network, history: History, rows: Observations, n_rows: int, n_chunks: int
     ) -> Self:
         """Store the result of learning from chunks; ``rows`` is one of the chunks."""
         settings = self.settings_ | {"steps": history.n_steps}
         self._keep(FitResult(network, history, settings), rows)
-        self.provenance_["data"] = data
+        size = {"rows": n_rows, "columns": rows.n_visible, "chunks": n_chunks}
+        self.provenance_["data"] = {**size, "source": None}
         return self
 
     def _start(self, rows: Observations) -> None:
@@ -761,13 +643,8 @@ class NoisyOrEstimator(PredictMixin, ABC):
         method = given.get("method")
         if method is None and "method" in self.settings_:
             method = method_of(self.settings_["method"])
-        known = {
-            "batch_size": 100,
-            "learning_rate": 0.01,
-            "parameterization": "theta",
-            **self.settings_,
-        }
-        chosen = {name: given.get(name, known[name]) for name in _OF_AN_UPDATE}
+        known = _STREAM | self.settings_ | given
+        chosen = {name: known[name] for name in _STREAM}
         return method, TrainOptions(seed=self.settings_.get("seed", 0), **chosen)
 
     def _keep(self, learned: FitResult, rows: Observations) -> Self:
@@ -801,15 +678,29 @@ class NoisyOrEstimator(PredictMixin, ABC):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a ``.safetensors`` file with its origin; nothing in it is executed.
 
-        The state of the optimizer is not part of it.
+        The state of the optimizer is not part of it, nor are parameters that JSON cannot hold.
         """
         check_fitted(self)
-        write_model(path, self.network_, self.provenance_, self.get_params(deep=False))
+        params = self.get_params(deep=False).items()
+        kept = {name: _plain(value) for name, value in params if name not in _OF_THE_RUN}
+        kept = {name: value for name, value in kept.items() if value is not None}
+        metadata = {**self.provenance_, "estimator": {"params": kept}}
+        save_network(path, self.network_, metadata=metadata)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` or the command line wrote. ``history_`` is thinned."""
-        network, metadata, params = read_model(path, cls._kind, cls._get_param_names())
+        network, metadata = load_model(path)
+        found = metadata.get("kind")
+        if found != cls._kind and cls._kind != "network":
+            raise ModelFileError(
+                f"the model file {os.fspath(path)} holds a model of kind {found!r}, expected "
+                f"{cls._kind!r}; NoisyOrNetwork.load reads any"
+            )
+        # Files of the command line have no parameters of an estimator; the defaults then apply.
+        given = mapping_in(mapping_in(metadata, "estimator"), "params")
+        known = set(cls._get_param_names()).difference(_OF_THE_RUN)
+        params = {name: _revived(value) for name, value in given.items() if name in known}
         estimator = cls(**(cls._params_of(network) | params))
         try:
             estimator._check_params()
@@ -832,6 +723,31 @@ class NoisyOrEstimator(PredictMixin, ABC):
     def _params_of(cls, network: Network) -> dict[str, Any]:
         """Return parameters derived from the network, for files that no estimator wrote."""
         return {}
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.network_.n_hidden
+
+    def _posterior(self, rows: Observations, method: Method) -> Posterior:
+        return explain(self.network_, rows, method, engine=self._engine(), progress=self.progress)
+
+    def _mode(self) -> Method:
+        """Return the training method without noise and with ICM, for the most likely causes."""
+        if self.method is None:
+            return method_for(self.network_)
+        if isinstance(self.method, MaxProduct):
+            return replace(self.method.at_test_time(), icm=max(self.method.icm, ICM_SWEEPS))
+        return self.method
+
+    def _probabilities(self, rows: Observations) -> sp.csr_array:
+        """Return the probability of every cause in every row, by mean-field."""
+        return self._posterior(rows, self._mean_field()).marginals()
+
+    def _mean_field(self) -> Method:
+        if isinstance(self.method, MeanField):
+            return replace(self.method, keep_q=True)
+        like = self.method if isinstance(self.method, MaxProduct) else method_for(self.network_)
+        return MeanField(local=like.ancestors_only, tolerance=1e-4)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,8 +20,6 @@ from noisyor.estimators.base import NoisyOrEstimator, check_fitted, checked_arra
 from noisyor.estimators.models import BooleanMatrixFactorization
 from noisyor.inference.sampling import predict_visible
 
-__all__ = ["NoisyOrImputer"]
-
 _PARTS, _MANY = 5, 1000
 """Number of networks that are averaged, and number of rows above which there is only one."""
 

@@ -17,8 +17,6 @@ from noisyor.errors import InvalidNetworkError
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
 
-__all__ = ["Stability", "assess_stability", "matched_cosines"]
-
 MIN_COSINE = 0.8
 """Smallest cosine similarity of a cause that counts as found again."""
 

@@ -24,14 +24,11 @@ from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.model.network import THETA_MIN, Network, probability_from_theta, theta_from_probability
 
-__all__ = ["Chains", "GibbsRounds", "learn_by_gibbs"]
-
 _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
 
 _NOISE_SHARE = 0.01
 """Share of the pseudo-rows in which noise switches a visible node on."""
-
 
 _MOST_ROWS = 8
 """Largest number of identical rows that share a chain."""
@@ -120,12 +117,6 @@ class Chains:
         self.states = swept.states
         return swept.successes, swept.trials
 
-    def column_weights(self) -> tuple[FloatArray, FloatArray]:
-        """Return the weight of rows in which each column is observed, and is 1, (n_visible,)."""
-        rows = self.rows
-        seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
-        return np.asarray(seen), np.asarray(rows.to_csr().T @ rows.row_weights)
-
 
 class GibbsRounds:
     """Rounds of expectation-maximization that can be stopped, inspected and continued.
@@ -182,8 +173,9 @@ def _pseudo_success(network: Network, chains: Chains, smooth_to: str) -> FloatAr
     """Return the share of pseudo-rows in which each parameter succeeds, (n_params,)."""
     success = np.array([{"noise": _NOISE_SHARE, "prior": 0.5}.get(r, 0.0) for r in network.roles])
     if smooth_to == "frequency":
-        frequency = np.zeros(network.n_nodes)
-        seen, ones = chains.column_weights()
+        frequency, rows = np.zeros(network.n_nodes), chains.rows
+        seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
+        ones = rows.to_csr().T @ rows.row_weights
         frequency[: network.n_visible] = ones / np.maximum(seen, 1e-9)
         of_edge = frequency[network.edge_child]
         edges = np.bincount(network.param, minlength=network.n_params)

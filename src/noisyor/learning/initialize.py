@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
-from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import is_finite
 from noisyor.errors import InvalidSettingError
 from noisyor.model.network import Network, theta_from_failure, theta_from_probability
 
-__all__ = ["NOISE_SCALE", "SETTINGS", "Noise", "Setting", "initialize"]
-
-
-class Setting(NamedTuple):
-    """Starting probabilities: of failure on every edge, of every prior and every free noise."""
-
-    failure: float
-    prior: float
-
-
-SETTINGS: dict[str, Setting] = {
-    "paper-1": Setting(0.5, 0.5),
-    "paper-2": Setting(0.5, 0.1),
-    "paper-3": Setting(0.9, 0.1),
-    "paper-4": Setting(0.9, 0.5),
+SETTINGS = {
+    "paper-1": (0.5, 0.5),
+    "paper-2": (0.5, 0.1),
+    "paper-3": (0.9, 0.1),
+    "paper-4": (0.9, 0.5),
 }
-"""The four initializations of the paper's experiments."""
+"""The four initializations of the paper's experiments: failure probability, prior probability."""
 
-NOISE_SCALE = 0.1
+_NOISE_SCALE = 0.1
 """Standard deviation of the Gaussian rule, half width of the uniform one."""
 
-_DEVIATION = {"gaussian": NOISE_SCALE, "wide-gaussian": NOISE_SCALE**0.5}
+_DEVIATION = {"gaussian": _NOISE_SCALE, "wide-gaussian": _NOISE_SCALE**0.5}
 
 _SMALLEST_FAILURE = 1e-5  # a failure probability of 0 would be an infinite parameter
 
@@ -41,7 +30,7 @@ Noise = Literal["none", "gaussian", "wide-gaussian", "uniform"]
 
 def initialize(
     network: Network,
-    setting: str | Setting | tuple[float, float] = "paper-3",
+    setting: str | tuple[float, float] = "paper-3",
     noise: Noise = "none",
     seed: int = 0,
 ) -> Network:
@@ -71,39 +60,34 @@ def initialize(
         raise InvalidSettingError(
             f"noise must be one of {', '.join(get_args(Noise))}, got {noise!r}"
         )
-    generator = np.random.default_rng(seed)
-    roles = network.roles
-    theta = np.array(network.theta)
+    generator, roles, theta = np.random.default_rng(seed), network.roles, np.array(network.theta)
     for role, probability in [("failure", failure), ("prior", prior), ("noise", prior)]:
         entries = np.flatnonzero(roles == role)
         values = np.full(len(entries), float(probability))
         if noise in _DEVIATION and role != "noise":
             values += generator.normal(0.0, _DEVIATION[noise], len(entries))
         elif noise == "uniform" and role == "failure":
-            values += generator.uniform(-NOISE_SCALE, NOISE_SCALE, len(entries))
-        theta[entries] = _theta(role, np.clip(values, 0.0, 1.0))
+            values += generator.uniform(-_NOISE_SCALE, _NOISE_SCALE, len(entries))
+        values = np.clip(values, 0.0, 1.0)
+        if role == "failure":
+            theta[entries] = theta_from_failure(np.maximum(values, _SMALLEST_FAILURE))
+        else:
+            theta[entries] = theta_from_probability(np.minimum(values, 1.0 - _SMALLEST_FAILURE))
     return network.with_theta(np.where(network.free, theta, network.theta))
 
 
-def _theta(role: str, probability: FloatArray) -> FloatArray:
-    if role == "failure":
-        return theta_from_failure(np.maximum(probability, _SMALLEST_FAILURE))
-    return theta_from_probability(np.minimum(probability, 1.0 - _SMALLEST_FAILURE))
-
-
-def _setting(setting: str | Setting | tuple[float, float]) -> Setting:
+def _setting(setting: str | tuple[float, float]) -> tuple[float, float]:
     if isinstance(setting, str):
         if setting not in SETTINGS:
             raise InvalidSettingError(
                 f"no initialization is named {setting!r}; there are {', '.join(SETTINGS)}"
             )
         return SETTINGS[setting]
-    if not isinstance(setting, tuple | list) or len(setting) != 2:
+    is_pair = isinstance(setting, tuple | list) and len(setting) == 2
+    if not is_pair or not all(is_finite(value) and 0 <= value <= 1 for value in setting):
         raise InvalidSettingError(
-            f"a start is one of {', '.join(SETTINGS)}, or two probabilities, got {setting!r}"
+            f"a start is one of {', '.join(SETTINGS)}, or two probabilities between 0 and 1, got "
+            f"{setting!r}"
         )
-    if not all(is_finite(probability) and 0 <= probability <= 1 for probability in setting):
-        raise InvalidSettingError(
-            f"starting probabilities lie between 0 and 1, got {tuple(setting)}"
-        )
-    return Setting(*setting)
+    failure, prior = setting
+    return failure, prior

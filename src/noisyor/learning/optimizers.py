@@ -17,17 +17,6 @@ from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import BELOW_ONE, OPTIONS, POSITIVE, check_settings, is_finite
 from noisyor.errors import InvalidSettingError
 
-__all__ = [
-    "Adam",
-    "AdamState",
-    "Optimizer",
-    "Rate",
-    "optimizer_key",
-    "rate_at",
-    "rebuild_state",
-    "state_arrays",
-]
-
 Rate = float | Callable[[int], float]
 """A learning rate: a number, or a function of the number of updates done so far."""
 
@@ -136,11 +125,8 @@ def optimizer_key(optimizer: Optimizer) -> object:
     the type.
     """
     if isinstance(optimizer, Adam):
-        return {
-            "name": "Adam",
-            **asdict(optimizer),
-            "learning_rate": rate_key(optimizer.learning_rate),
-        }
+        rate = rate_key(optimizer.learning_rate)
+        return {"name": "Adam", **asdict(optimizer), "learning_rate": rate}
     settings = getattr(optimizer, "settings", None)
     kind = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
     return {"name": kind, **(settings() if callable(settings) else {})}

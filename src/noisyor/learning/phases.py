@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +20,6 @@ from noisyor.inference.method import Method
 from noisyor.learning.state import (
     Callback,
     History,
-    StepInfo,
     TrainingResult,
     TrainOptions,
     check_place,
@@ -28,20 +28,12 @@ from noisyor.learning.state import (
 from noisyor.learning.train import train
 from noisyor.model.network import Network
 
-__all__ = ["Phase", "PhasedRun", "train_hybrid", "train_phases"]
-
 
 class Phase(NamedTuple):
     """Updates by one method.
 
     ``suffix`` is appended to the checkpoint path that all phases share; default a dot and the name
     of the phase.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.learning.Phase("mp", nor.MaxProduct(), steps=100).name
-    'mp'
     """
 
     name: str
@@ -141,17 +133,20 @@ def train_phases(
         COUNT_OR_ZERO.check("steps", phase.steps)
         if on_bad_checkpoint == "raise":
             check_place(_options_of(options, phase, 0).checkpoint)
-    observations = Observations.of(X, n_visible=network.n_visible)
+    rows, earlier = Observations.of(X, n_visible=network.n_visible), 0
     results: list[TrainingResult] = []
-    for number, phase in enumerate(phases):
-        earlier = sum(before.steps for before in phases[:number])
+    for phase in phases:
         own = _options_of(options, phase, earlier)
-        result = _one_phase(
-            network, observations, phase.method, own, held_out, on_bad_checkpoint, engine
-        )
-        network = result.network
-        results.append(result)
-        if result.state.step < phase.steps:
+        learn = partial(train, network, rows, phase.method, own, held_out=held_out, engine=engine)
+        try:
+            results.append(learn())
+        except CheckpointError:
+            if on_bad_checkpoint == "raise" or own.checkpoint is None:
+                raise
+            Path(own.checkpoint).unlink(missing_ok=True)
+            results.append(learn())
+        network, earlier = results[-1].network, earlier + phase.steps
+        if results[-1].state.step < phase.steps:
             break
     return PhasedRun(tuple(phases), tuple(results))
 
@@ -160,36 +155,12 @@ def _options_of(options: TrainOptions, phase: Phase, earlier_steps: int) -> Trai
     path = options.checkpoint
     if path is not None:
         path = os.fspath(path) + (f".{phase.name}" if phase.suffix is None else phase.suffix)
-    calls = _with_earlier_steps(options.callbacks, earlier_steps)
+
+    def after(callback: Callback) -> Callback:
+        return lambda info: callback(info._replace(earlier_steps=earlier_steps))
+
+    calls = [after(callback) for callback in options.callbacks]
     return replace(options, steps=phase.steps, checkpoint=path, callbacks=calls)
-
-
-def _with_earlier_steps(callbacks: Iterable[Callback], earlier_steps: int) -> list[Callback]:
-    def wrapped(callback: Callback) -> Callback:
-        def call(info: StepInfo) -> bool | None:
-            return callback(info._replace(earlier_steps=earlier_steps))
-
-        return call
-
-    return [wrapped(callback) for callback in callbacks]
-
-
-def _one_phase(
-    network: Network,
-    observations: Observations,
-    method: Method,
-    options: TrainOptions,
-    held_out: Any,
-    on_bad_checkpoint: str,
-    engine: EngineLike,
-) -> TrainingResult:
-    try:
-        return train(network, observations, method, options, held_out=held_out, engine=engine)
-    except CheckpointError:
-        if on_bad_checkpoint == "raise" or options.checkpoint is None:
-            raise
-    Path(options.checkpoint).unlink(missing_ok=True)
-    return train(network, observations, method, options, held_out=held_out, engine=engine)
 
 
 def train_hybrid(
@@ -228,8 +199,6 @@ def train_hybrid(
     >>> run["mp"].state.step, run["vi"].state.step
     (3, 2)
     """
-    COUNT_OR_ZERO.check("mp_steps", mp_steps)
-    COUNT_OR_ZERO.check("vi_steps", vi_steps)
     phases = [
         Phase("mp", max_product or MaxProduct(), mp_steps),
         Phase("vi", mean_field or MeanField(), vi_steps),

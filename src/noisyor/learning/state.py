@@ -23,11 +23,7 @@ from safetensors.numpy import load, save
 from noisyor._util.arrays import FloatArray
 from noisyor._util.files import check_folder, real_path, write_atomically
 from noisyor._util.progress import LOG, Progress, warn
-from noisyor._util.validation import (
-    OPTIONS,
-    check_seed,
-    check_settings,
-)
+from noisyor._util.validation import OPTIONS, check_seed, check_settings
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore
@@ -43,20 +39,6 @@ from noisyor.learning.optimizers import (
     state_arrays,
 )
 from noisyor.model.network import Network
-
-__all__ = [
-    "Callback",
-    "Evaluation",
-    "History",
-    "Recorder",
-    "StepInfo",
-    "TrainOptions",
-    "TrainingResult",
-    "TrainingState",
-    "capture",
-    "choose_options",
-    "restore",
-]
 
 PathLike = str | os.PathLike[str]
 
@@ -216,10 +198,8 @@ def choose_options(
             alike = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(known)}"
             raise InvalidSettingError(f"there is no option {name!r}; {hint}")
-    if changes.get("optimizer") is not None and changes.keys() & {
-        "learning_rate",
-        "final_learning_rate",
-    }:
+    rates = {"learning_rate", "final_learning_rate"}
+    if changes.get("optimizer") is not None and changes.keys() & rates:
         raise InvalidSettingError(
             "an optimizer has its own learning rate: give it there, as in Adam(0.01)"
         )
@@ -233,14 +213,8 @@ _CURVE_POINTS = 400
 class TrainingState(NamedTuple):
     """Everything that changes from step to step. The object is immutable.
 
-    ``theta`` (n_params,) parameters; ``optimizer`` the state of the optimizer.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> state = nor.learning.init(nor.bipartite(n_visible=3, n_hidden=2))
-    >>> state.step, state.theta.shape
-    (0, (9,))
+    ``step`` number of updates so far; ``theta`` (n_params,) parameters; ``optimizer`` the state of
+    the optimizer.
     """
 
     step: int
@@ -367,44 +341,10 @@ class Recorder:
         return History(np.array(self.elbo[:steps]), np.array(self.seconds[:steps]), known)
 
 
-def capture(state: TrainingState, history: History, identity: str) -> Checkpoint:
-    """Return the state and record of a run as a checkpoint of the run ``identity``."""
-    return Checkpoint(
-        identity=identity,
-        step=state.step,
-        arrays={
-            "theta": state.theta,
-            **_optimizer_arrays(state.optimizer),
-            "elbo": history.elbo,
-            "seconds": history.seconds,
-            "evaluation_step": np.array([e.step for e in history.evaluations], dtype=np.int64),
-            "evaluation_elbo": np.array([e.elbo for e in history.evaluations], dtype=np.float64),
-        },
-    )
-
-
-def restore(saved: Checkpoint, start: TrainingState) -> tuple[TrainingState, History]:
-    """Return the state and record of a run that started at ``start`` from its checkpoint."""
-    arrays = saved.arrays
-    names = _optimizer_arrays(start.optimizer)
-    optimizer = rebuild_state(start.optimizer, iter([arrays[name] for name in names]))
-    evaluations = tuple(
-        Evaluation(int(number), float(elbo))
-        for number, elbo in zip(arrays["evaluation_step"], arrays["evaluation_elbo"], strict=True)
-    )
-    history = History(arrays["elbo"], arrays["seconds"], evaluations)
-    return TrainingState(saved.step, arrays["theta"], optimizer), history
-
-
-def _optimizer_arrays(state: Any) -> dict[str, npt.NDArray[Any]]:
-    return {f"optimizer_{index}": array for index, array in enumerate(state_arrays(state))}
-
-
 FORMAT = f"noisyor-checkpoint-3 of {'.'.join(__version__.split('.')[:2])}"
 """Format and minor version: another version may compute other numbers."""
 
 _MARK = b"noisyor-checkpoint-"  # in the header of any version
-
 _START = 2**20  # bytes that hold the header of any checkpoint
 
 
@@ -419,28 +359,55 @@ class Checkpoint:
     step: int
     arrays: dict[str, npt.NDArray[Any]]
 
+    @classmethod
+    def of(cls, state: TrainingState, history: History, identity: str) -> Checkpoint:
+        """Build from the state and record of a run."""
+        evaluations = history.evaluations
+        arrays = {
+            "theta": state.theta,
+            **_optimizer_arrays(state.optimizer),
+            "elbo": history.elbo,
+            "seconds": history.seconds,
+            "evaluation_step": np.array([each.step for each in evaluations], dtype=np.int64),
+            "evaluation_elbo": np.array([each.elbo for each in evaluations], dtype=np.float64),
+        }
+        return cls(identity, state.step, arrays)
+
     @staticmethod
     def identity_of(
-        network: Network,
-        rows: bytes,
-        held_out: bytes | None,
-        settings: dict[str, object],
+        network: Network, rows: bytes, held_out: bytes | None, settings: dict[str, object]
     ) -> str:
         """Return a hash of all that determines a run; rows are given by `rows_identity`."""
-        digest = hashlib.sha256()
-        for array in (
-            network.child_ptr,
-            network.parent,
-            network.param,
-            network.leak_param,
-            network.theta,
-            network.free,
-        ):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        for data in (rows, held_out):
-            digest.update(b"none" if data is None else data)
-        digest.update(json.dumps(settings, sort_keys=True).encode())
-        return digest.hexdigest()
+        graph = (network.child_ptr, network.parent, network.param, network.leak_param)
+        arrays = (*graph, network.theta, network.free)
+        parts = [np.ascontiguousarray(array).tobytes() for array in arrays]
+        return _hash_of(*parts, rows, held_out or b"none", settings)
+
+    def restore(self, start: TrainingState) -> tuple[TrainingState, History]:
+        """Return the state and record of a run that started at ``start``."""
+        arrays, names = self.arrays, _optimizer_arrays(start.optimizer)
+        optimizer = rebuild_state(start.optimizer, iter([arrays[name] for name in names]))
+        points = zip(arrays["evaluation_step"], arrays["evaluation_elbo"], strict=True)
+        evaluations = tuple(Evaluation(int(step), float(elbo)) for step, elbo in points)
+        history = History(arrays["elbo"], arrays["seconds"], evaluations)
+        return TrainingState(self.step, arrays["theta"], optimizer), history
+
+
+def _optimizer_arrays(state: Any) -> dict[str, npt.NDArray[Any]]:
+    return {f"optimizer_{index}": array for index, array in enumerate(state_arrays(state))}
+
+
+def search_identity(observations: Observations, settings: dict[str, object]) -> str:
+    """Return a hash of all that determines a search."""
+    return _hash_of(rows_identity(observations), settings)
+
+
+def _hash_of(*parts: bytes | dict[str, object]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        plain = part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode()
+        digest.update(plain)
+    return digest.hexdigest()
 
 
 def rows_identity(rows: Observations) -> bytes:
@@ -448,13 +415,11 @@ def rows_identity(rows: Observations) -> bytes:
     return rows.fingerprint().encode() + rows.row_ids.tobytes()
 
 
-def check_place(path: str | os.PathLike[str] | None) -> None:
+def check_place(path: PathLike | None) -> None:
     """Reject a path where no checkpoint can be written, before the work starts.
 
-    Raises
-    ------
-    CheckpointError : the folder does not exist, cannot be written to or is full, or the file exists
-    and is not a checkpoint.
+    A `CheckpointError` is raised if the folder does not exist, cannot be written to or is full, or
+    if the file exists and is not a checkpoint.
     """
     if path is None:
         return
@@ -469,13 +434,13 @@ def check_place(path: str | os.PathLike[str] | None) -> None:
             raise CheckpointError(f"{_cannot(path)}: the file there is no checkpoint")
     except FileNotFoundError:
         return
+    except CheckpointError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, CheckpointError):
-            raise
         raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
 
 
-def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+def is_checkpoint(path: PathLike) -> bool:
     """Return whether a file is marked as a checkpoint, of any version and perhaps damaged."""
     try:
         with open(path, "rb") as stream:
@@ -484,17 +449,10 @@ def is_checkpoint(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-SAVED = "saved the checkpoint %s"
-"""Message in the log after a checkpoint was written."""
-
-
-def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+def save_checkpoint(path: PathLike, checkpoint: Checkpoint) -> None:
     """Write a checkpoint; a stop at any moment leaves the previous one or this one."""
-    description = {
-        "format": FORMAT,
-        "identity": checkpoint.identity,
-        "step": str(checkpoint.step),
-    }
+    step = str(checkpoint.step)
+    description = {"format": FORMAT, "identity": checkpoint.identity, "step": step}
     content = save(
         {name: np.ascontiguousarray(array) for name, array in checkpoint.arrays.items()},
         metadata={**description, "sha256": _digest(description, checkpoint.arrays)},
@@ -503,12 +461,10 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         write_atomically(real_path(Path(path)), content)
     except OSError as error:
         raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
-    LOG.info(SAVED, os.fspath(path))
+    LOG.info("saved the checkpoint %s", os.fspath(path))
 
 
-def load_checkpoint(
-    path: str | os.PathLike[str], identity: str, start: TrainingState
-) -> Checkpoint | None:
+def load_checkpoint(path: PathLike, identity: str, start: TrainingState) -> Checkpoint | None:
     """Read a checkpoint of the run with this identity and start; None if there is no such file."""
     if not os.path.lexists(path):
         return None
@@ -517,7 +473,7 @@ def load_checkpoint(
     return checkpoint
 
 
-def open_store(path: str | os.PathLike[str], identity: str, *, resume: bool) -> CheckpointStore:
+def open_store(path: PathLike, identity: str, *, resume: bool) -> CheckpointStore:
     """Open the file that stores the results of a search, beside the checkpoint of the training.
 
     If the disk is full, a warning is shown and the search continues without the file.
@@ -540,15 +496,7 @@ def open_store(path: str | os.PathLike[str], identity: str, *, resume: bool) -> 
     return CheckpointStore(found, write)
 
 
-def search_identity(observations: Observations, settings: dict[str, object]) -> str:
-    """Return a hash of all that determines a search."""
-    digest = hashlib.sha256(observations.fingerprint().encode())
-    digest.update(observations.row_ids.tobytes())
-    digest.update(json.dumps(settings, sort_keys=True).encode())
-    return digest.hexdigest()
-
-
-def read_checkpoint(path: str | os.PathLike[str], identity: str) -> Checkpoint:
+def read_checkpoint(path: PathLike, identity: str) -> Checkpoint:
     """Read the checkpoint in a file, which must belong to the run with this identity."""
     checkpoint = _read(Path(path))
     if checkpoint.identity != identity:
@@ -585,20 +533,19 @@ def _read(path: Path) -> Checkpoint:
         raise CheckpointError(f"the checkpoint {path} is damaged: {_reason(error)}") from error
 
 
-def _check_arrays(
-    path: str | os.PathLike[str], checkpoint: Checkpoint, start: TrainingState
-) -> None:
+def _check_arrays(path: PathLike, checkpoint: Checkpoint, start: TrainingState) -> None:
     """Reject arrays that do not fit a run from this start."""
     arrays, step = checkpoint.arrays, checkpoint.step
     n_evaluations = arrays["evaluation_step"].size if "evaluation_step" in arrays else 0
     optimizer = _optimizer_arrays(start.optimizer)
+    real, whole = np.dtype(np.float64), np.dtype(np.int64)
     wanted = {
-        "theta": (np.dtype(np.float64), start.theta.shape),
+        "theta": (real, start.theta.shape),
         **{name: (array.dtype, array.shape) for name, array in optimizer.items()},
-        "elbo": (np.dtype(np.float64), (step,)),
-        "seconds": (np.dtype(np.float64), (step,)),
-        "evaluation_step": (np.dtype(np.int64), (n_evaluations,)),
-        "evaluation_elbo": (np.dtype(np.float64), (n_evaluations,)),
+        "elbo": (real, (step,)),
+        "seconds": (real, (step,)),
+        "evaluation_step": (whole, (n_evaluations,)),
+        "evaluation_elbo": (real, (n_evaluations,)),
     }
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     if (
@@ -619,7 +566,7 @@ def _digest(description: dict[str, str], arrays: dict[str, npt.NDArray[Any]]) ->
     return digest.hexdigest()
 
 
-def _cannot(path: str | os.PathLike[str]) -> str:
+def _cannot(path: PathLike) -> str:
     return f"cannot write the checkpoint {os.fspath(path)}"
 
 

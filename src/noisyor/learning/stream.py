@@ -39,8 +39,6 @@ from noisyor.learning.state import (
 from noisyor.learning.train import HeldOut, Run, gradient, init, step
 from noisyor.model.network import Network
 
-__all__ = ["StreamState", "learn_chunk", "start_stream", "train_stream"]
-
 _DEFAULTS = TrainOptions(batch_size=100, learning_rate=0.01)
 _OF_A_CHUNK = ("batch_size", "learning_rate", "parameterization", "seed", "progress")
 
@@ -160,24 +158,14 @@ def train_stream(
     if limit is not None:
         expected = limit * (options.batch_size or 0)
     job = Job.of(options.progress, options.time_limit)
-    with (
-        progress_bar(expected, "train", "rows", job) as bar,
-        run.kept(),
-        suppress(TimeUpError),
-    ):
+    with progress_bar(expected, "train", "rows", job) as bar, run.kept(), suppress(TimeUpError):
         if limit is None or run.state.step < limit:
             for batch in stream.batches(options, run.state.step, bar):
-                compute = partial(
-                    gradient,
-                    network=network,
-                    batch=batch,
-                    method=run.method,
-                    seed=options.seed,
-                    engine=engine,
-                )
+                about: dict[str, Any] = {"network": network, "batch": batch, "method": run.method}
+                compute = partial(gradient, **about, seed=options.seed, engine=engine)
                 if run.advance(compute, bar, batch.n_rows) or run.state.step == limit:
                     return run.result()
-        run.evaluate()
+        run.evaluate(run.state)
     return run.result()
 
 
@@ -206,14 +194,11 @@ class _Stream:
     """Chunks of every pass, from any kind of source."""
 
     def __init__(self, chunks: Any, n_visible: int, seed: int) -> None:
-        if hasattr(chunks, "shape") or isinstance(chunks, (Observations, str, os.PathLike)):
+        in_memory = hasattr(chunks, "shape") or isinstance(chunks, Observations | str | os.PathLike)
+        if in_memory or not (callable(chunks) or isinstance(chunks, Iterable | RowSource)):
             raise InvalidDataError(
                 f"chunks come from open_rows, a function or a list, got {type(chunks).__name__}; "
-                "for data in memory there is train"
-            )
-        if not callable(chunks) and not isinstance(chunks, (Iterable, RowSource)):
-            raise InvalidDataError(
-                f"chunks come from open_rows, a function or a list, got {type(chunks).__name__}"
+                "train takes data in memory"
             )
         self.chunks, self.n_visible, self.seed = chunks, n_visible, seed
         self.used = False

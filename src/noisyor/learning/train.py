@@ -1,7 +1,8 @@
 """Training by stochastic ascent of a bound on the log-likelihood of the rows: the loop.
 
-A `Run` does many updates (`noisyor.learning.train`), with a record, checkpoints and a progress
-bar. A function computes the sums over a minibatch: in `train`, in this process, on rows in memory.
+`gradient` and `update` are the two halves of one update. A `Run` does many updates, with a record,
+checkpoints and a progress bar. The sums over a minibatch come from `TrainingRows`: in `train` from
+rows in memory, in `noisyor.distributed.train` from workers.
 """
 
 from __future__ import annotations
@@ -34,11 +35,9 @@ from noisyor.learning.state import (
     TrainingResult,
     TrainingState,
     TrainOptions,
-    capture,
     check_place,
     choose_options,
     load_checkpoint,
-    restore,
     rows_identity,
     save_checkpoint,
 )
@@ -46,23 +45,6 @@ from noisyor.model.network import THETA_MAX, THETA_MIN, FittedModel, Network, ne
 
 _MIN_STEPS, _CHECKED_ROWS = 20, 64
 """Smallest number of updates, and number of rows, for the check that some cause is on."""
-
-__all__ = [
-    "Batches",
-    "BetaPrior",
-    "HeldOut",
-    "Run",
-    "TrainingRows",
-    "default_method",
-    "gradient",
-    "init",
-    "order_of",
-    "smoothing_prior",
-    "step",
-    "train",
-    "train_on",
-    "update",
-]
 
 
 def train(
@@ -78,10 +60,8 @@ def train(
     """Learn the free parameters of a network from binary data.
 
     Rows are shuffled once by the seed; the minibatch of step t is the contiguous slice number
-    ``t mod ceil(n_rows / batch_size)`` of them. The same arguments give the same bits for
-    any number of workers, and after a stop and resume. A row of weight w counts as w rows. Where
-    every update uses all rows and the method has no noise, repeated rows are inferred once, unless
-    ``block_rows`` is given, which gives the bits of `noisyor.distributed.train`.
+    ``t mod ceil(n_rows / batch_size)`` of them. The same arguments give the same bits for any
+    number of workers, and after a stop and resume. A row of weight w counts as w rows.
 
     Parameters
     ----------
@@ -182,11 +162,10 @@ class _InMemory(NamedTuple):
         one_batch = size >= self.n_rows
         if options.block_rows is None:
             shuffled = self.rows.shuffled(seed)
-            if one_batch and not method.has_noise:  # the same sums with less work
+            if one_batch and not method.has_noise:  # repeated rows are inferred once
                 shuffled, _ = shuffled.unique_rows()
-        else:
-            order = order_of(self.n_rows, options)
-            shuffled = self.rows.take(order.indices())
+        else:  # the bits of `noisyor.distributed.train`
+            shuffled = self.rows.take(order_of(self.n_rows, options).indices())
 
         def compute(number: int, state: TrainingState) -> GradientSum:
             batch = shuffled.take(slice(number * size, (number + 1) * size))
@@ -229,11 +208,7 @@ def train_on(
     )
     batches = rows.batches(run.method, options)
     job = Job.of(options.progress, options.time_limit)
-    with (
-        progress_bar(steps, "train", "steps", job) as bar,
-        run.kept(),
-        suppress(TimeUpError),
-    ):
+    with progress_bar(steps, "train", "steps", job) as bar, run.kept(), suppress(TimeUpError):
         bar.update(run.state.step)
         while run.state.step < steps:
             number = run.state.step % n_batches
@@ -243,20 +218,19 @@ def train_on(
 
 
 class HeldOut(NamedTuple):
-    """Held-out rows: their identity, and a function for their mean bound under a network."""
+    """Held-out rows, and the engine that infers them."""
 
-    identity: Callable[[], bytes]
-    mean_bound: Callable[[Network, Method], float]
+    rows: Observations
+    engine: Engine
 
     @classmethod
     def in_memory(cls, network: Network, held_out: Any, engine: EngineLike) -> HeldOut:
-        """Build from rows of this process, in any form that `Observations.of` takes."""
-        rows, engine = Observations.of(held_out, n_visible=network.n_visible), get_engine(engine)
+        """Build from rows in any form that `Observations.of` takes."""
+        return cls(Observations.of(held_out, n_visible=network.n_visible), get_engine(engine))
 
-        def mean_bound(current: Network, method: Method) -> float:
-            return rows.mean(method.bounds(current, rows, engine=engine).elbo)
-
-        return cls(partial(rows_identity, rows), mean_bound)
+    def mean_bound(self, network: Network, method: Method) -> float:
+        """Return the mean bound of the rows."""
+        return self.rows.mean(method.bounds(network, self.rows, engine=self.engine).elbo)
 
 
 class Run:
@@ -292,20 +266,17 @@ class Run:
         if options.checkpoint is not None:
             check_place(options.checkpoint)
             key = {**options.run_key(), "method": self.method.settings(), **(settings or {})}
-            unseen = None if held_out is None else held_out.identity()
+            unseen = None if held_out is None else rows_identity(held_out.rows)
             self.identity = Checkpoint.identity_of(network, identified_by(), unseen, key)
             if options.resume:
                 found = load_checkpoint(options.checkpoint, self.identity, self.state)
                 if found is not None:
-                    self.state, history = restore(found, self.state)
+                    self.state, history = found.restore(self.state)
         self.resumed_at = self.state.step
         self.recorder, self.saved_at = Recorder(history), time.monotonic()
 
     def advance(
-        self,
-        compute: Callable[[TrainingState], GradientSum],
-        bar: Any,
-        amount: int,
+        self, compute: Callable[[TrainingState], GradientSum], bar: Any, amount: int
     ) -> bool:
         """Do one update, evaluation, checkpoint and callbacks; return True if a callback stops.
 
@@ -317,7 +288,7 @@ class Run:
         self.recorder.add(value, time.perf_counter() - began)
         last = state.step == options.steps
         if last or (options.evaluate_every and state.step % options.evaluate_every == 0):
-            self._evaluate(state)
+            self.evaluate(state)
         # An interrupt may come between any two lines. What was recorded of a state that is not
         # assigned yet is left out of the checkpoint, and comes again with that step.
         self.state = state
@@ -332,15 +303,10 @@ class Run:
             self.save()
         return False
 
-    def evaluate(self) -> None:
-        """Record the held-out bound of the present parameters, once, if there are held-out rows."""
-        self._evaluate(self.state)
-
-    def _evaluate(self, state: TrainingState) -> None:
-        if self.held_out is None:
-            return
+    def evaluate(self, state: TrainingState) -> None:
+        """Record the held-out bound of a state, once, if there are held-out rows."""
         known = self.recorder.evaluations
-        if not known or known[-1].step != state.step:
+        if self.held_out is not None and (not known or known[-1].step != state.step):
             current = self.network.with_theta(state.theta)
             known.append(Evaluation(state.step, self.held_out.mean_bound(current, self.method)))
 
@@ -350,8 +316,9 @@ class Run:
         If the disk is full, a warning is shown and training continues without the checkpoint.
         """
         if self.options.checkpoint is not None:
-            kept = capture(self.state, self.recorder.history(self.state.step), self.identity)
+            history = self.recorder.history(self.state.step)
             try:
+                kept = Checkpoint.of(self.state, history, self.identity)
                 save_checkpoint(self.options.checkpoint, kept)
             except CheckpointError as error:
                 warn(f"{error}; training is not stopped")
@@ -375,7 +342,7 @@ class Run:
 def init(network: Network, optimizer: Optimizer | None = None) -> TrainingState:
     """Return the state before the first step; parameters below the floor are raised to it.
 
-    ``optimizer`` as in `TrainOptions`; None for `Adam`.
+    ``optimizer`` is that of `TrainOptions`; None for `Adam`.
 
     Examples
     --------

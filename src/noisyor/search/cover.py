@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,28 +25,6 @@ from noisyor.data.observations import Observations
 from noisyor.engines.contract import CoverResult, EngineLike, Factors, ImproveOptions, NoiseKey
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError
-
-__all__ = [
-    "OBJECTIVES",
-    "PRIOR_ROWS",
-    "Cover",
-    "ErrorRates",
-    "Matrix",
-    "Objective",
-    "Restarts",
-    "bit_cost",
-    "combine",
-    "cover_rows",
-    "coverage_gain",
-    "draw_rows",
-    "error_rates",
-    "merge",
-    "prune",
-    "reduce_errors",
-    "refine",
-    "sample_rows",
-    "wrong_entries",
-]
 
 _SMALLEST_RATE, _LARGEST_RATE = 1e-4, 0.4
 
@@ -102,84 +80,11 @@ class ErrorRates(NamedTuple):
     false_positive: float
 
 
-class Objective(Protocol):
-    """The score of a cover: its fit to the data minus the cost of its bits."""
+Objective = Literal["mdl", "hamming"]
+"""Score of a cover: minus its description length in nats, or minus its number of wrong entries.
+With ``"hamming"`` a bit costs so little that bits only decide between covers with equal errors."""
 
-    def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
-        """Return how well entries covered by ``counts`` factors fit the data; larger is better."""
-
-    def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
-        """Return the gain in ``fit`` from covering each entry, (n_rows, n_columns)."""
-
-    def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Return the cost of each column of memberships, or of transposed factors."""
-
-    def bit_cost(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Return the cost of one more bit in a row of weight 1, by column, at least 0."""
-
-
-class DescriptionLength:
-    """Description length in nats; a factor has to save more than it costs."""
-
-    def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
-        """Return the log-probability of the observed entries."""
-        missed, spurious = rates
-        covered = counts > 0
-        value = 0.0
-        for where, one, zero in (
-            (covered, 1.0 - missed, missed),
-            (~covered, spurious, 1.0 - spurious),
-        ):
-            seen = where & matrix.observed
-            n_ones = matrix.n_entries(seen & matrix.ones)
-            value += n_ones * np.log(one) + (matrix.n_entries(seen) - n_ones) * np.log(zero)
-        return float(value)
-
-    def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
-        """Return the gain in log-probability."""
-        return coverage_gain(matrix, rates)
-
-    def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Return the code length of each column in nats, given its own frequency of ones."""
-        on, n = _ones_and_rows(bits, weight)
-        share = (on + 1) / (n + 2)
-        return np.asarray(-on * np.log(share) - (n - on) * np.log1p(-share))
-
-    def bit_cost(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Return the log-odds against a one."""
-        return bit_cost(bits, weight)
-
-
-class WrongEntries:
-    """Number of wrong entries; of covers with equal errors, the one with fewer ones is better."""
-
-    def fit(self, matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
-        """Return minus the number of wrong entries."""
-        return -float(wrong_entries(matrix, counts))
-
-    def weights(self, matrix: Matrix, rates: ErrorRates) -> SingleArray:
-        """Return 1 for a one, -1 for a zero."""
-        sign = np.where(matrix.ones, np.float32(1), np.float32(-1))
-        return np.where(matrix.observed, sign, np.float32(0))
-
-    def code_length(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Return a cost that only breaks ties."""
-        return np.asarray(_TIE * _ones_and_rows(bits, weight)[0])
-
-    def bit_cost(self, bits: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-        """Return a cost that only breaks ties."""
-        return np.full(bits.shape[1], _TIE)
-
-
-OBJECTIVES: dict[str, Objective] = {"mdl": DescriptionLength(), "hamming": WrongEntries()}
-"""Objectives by name."""
-
-
-def _ones_and_rows(bits: BinaryArray, weight: FloatArray | None) -> tuple[FloatArray, float]:
-    """Count the ones in each column, and the rows, by weight."""
-    if weight is None:
-        return bits.sum(0, dtype=np.float64), len(bits)
-    return weight @ bits, float(weight.sum())
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
 def wrong_entries(matrix: Matrix, counts: IntArray) -> float:
@@ -203,19 +108,60 @@ def error_rates(matrix: Matrix, counts: IntArray) -> ErrorRates:
     return ErrorRates(min(max(missed, low), high), min(max(spurious, low), high))
 
 
-def coverage_gain(matrix: Matrix, rates: ErrorRates) -> SingleArray:
-    """Return the gain in log-probability from covering each entry, (n_rows, n_columns)."""
-    one = np.float32(np.log((1.0 - rates.false_negative) / rates.false_positive))
-    zero = np.float32(np.log(rates.false_negative / (1.0 - rates.false_positive)))
+def log_likelihood(matrix: Matrix, counts: IntArray, rates: ErrorRates) -> float:
+    """Return the log-probability of the observed entries, given how often each is covered."""
+    missed, spurious = rates
+    covered = counts > 0
+    value = 0.0
+    for where, one, zero in (
+        (covered, 1.0 - missed, missed),
+        (~covered, spurious, 1.0 - spurious),
+    ):
+        seen = where & matrix.observed
+        n_ones = matrix.n_entries(seen & matrix.ones)
+        value += n_ones * np.log(one) + (matrix.n_entries(seen) - n_ones) * np.log(zero)
+    return float(value)
+
+
+def coverage_gain(matrix: Matrix, rates: ErrorRates, objective: Objective = "mdl") -> SingleArray:
+    """Return how much the score rises if an entry is covered, (n_rows, n_columns), bits aside."""
+    one, zero = np.float32(1), np.float32(-1)
+    if objective == "mdl":
+        one = np.float32(np.log((1.0 - rates.false_negative) / rates.false_positive))
+        zero = np.float32(np.log(rates.false_negative / (1.0 - rates.false_positive)))
     return np.where(matrix.observed, np.where(matrix.ones, one, zero), np.float32(0))
 
 
-def bit_cost(states: BinaryArray, weight: FloatArray | None = None) -> FloatArray:
-    """Return the log-odds against a membership, by factor, at least 0; rows have ``weight``."""
-    on, n = _ones_and_rows(states, weight)
-    share = (on + 1) / (n + 2)
-    share = np.clip(share, _SMALLEST_RATE, 0.5)
+def bit_cost(
+    bits: BinaryArray, weight: FloatArray | None = None, objective: Objective = "mdl"
+) -> FloatArray:
+    """Return the cost of one more bit in a row of weight 1, by column: the log-odds against a one.
+
+    ``bits`` are memberships, or transposed factors; ``weight`` is that of their rows.
+    """
+    if objective == "hamming":
+        return np.full(bits.shape[1], _TIE)
+    on, n = _ones_and_rows(bits, weight)
+    share = np.clip((on + 1) / (n + 2), _SMALLEST_RATE, 0.5)
     return np.asarray(np.log((1.0 - share) / share))
+
+
+def code_length(
+    bits: BinaryArray, weight: FloatArray | None = None, objective: Objective = "mdl"
+) -> FloatArray:
+    """Return the cost of each column of bits: its code length given its own frequency of ones."""
+    on, n = _ones_and_rows(bits, weight)
+    if objective == "hamming":
+        return np.asarray(_TIE * on)
+    share = (on + 1) / (n + 2)
+    return np.asarray(-on * np.log(share) - (n - on) * np.log1p(-share))
+
+
+def _ones_and_rows(bits: BinaryArray, weight: FloatArray | None) -> tuple[FloatArray, float]:
+    """Count the ones in each column, and the rows, by weight."""
+    if weight is None:
+        return bits.sum(0, dtype=np.float64), len(bits)
+    return weight @ bits, float(weight.sum())
 
 
 @dataclass(eq=False)
@@ -230,7 +176,7 @@ class Cover:
     factors: BinaryArray
     counts: IntArray
     rates: ErrorRates
-    objective: Objective = OBJECTIVES["mdl"]
+    objective: Objective = "mdl"
 
     @classmethod
     def of(
@@ -238,7 +184,7 @@ class Cover:
         matrix: Matrix,
         states: npt.ArrayLike,
         factors: npt.ArrayLike,
-        objective: Objective = OBJECTIVES["mdl"],
+        objective: Objective = "mdl",
     ) -> Cover:
         """Build a cover, with its counts and rates."""
         states = np.ascontiguousarray(states, dtype=np.uint8)
@@ -257,14 +203,16 @@ class Cover:
 
     def score(self, matrix: Matrix) -> float:
         """Return the score of the cover by its objective; larger is better."""
-        lengths = sum(part.sum() for part in self._code_lengths(matrix))
-        return self.objective.fit(matrix, self.counts, self.rates) - float(lengths)
+        if self.objective == "mdl":
+            fit = log_likelihood(matrix, self.counts, self.rates)
+        else:
+            fit = -float(self.errors(matrix))
+        return fit - float(sum(part.sum() for part in self._code_lengths(matrix)))
 
     def leave_one_out_gain(self, matrix: Matrix) -> FloatArray:
         """Return how much the score falls without each factor, (n_components,)."""
-        alone = np.where(
-            self.counts == 1, self.objective.weights(matrix, self.rates), np.float32(0)
-        )
+        covering = coverage_gain(matrix, self.rates, self.objective)
+        alone = np.where(self.counts == 1, covering, np.float32(0))
         states = matrix.weighted(self.states)
         gain = ((states.T @ alone) * self.factors).sum(1, dtype=np.float64)
         of_states, of_factors = self._code_lengths(matrix)
@@ -284,8 +232,8 @@ class Cover:
 
     def _code_lengths(self, matrix: Matrix) -> tuple[FloatArray, FloatArray]:
         """Return the cost of memberships and of entries of each factor, (n_components,) both."""
-        of_states = self.objective.code_length(self.states, matrix.weight)
-        return of_states, self.objective.code_length(self.factors.T)
+        of_states = code_length(self.states, matrix.weight, self.objective)
+        return of_states, code_length(self.factors.T, objective=self.objective)
 
 
 _ROUNDS = 30
@@ -322,15 +270,15 @@ def refine(
     states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
     objective = cover.objective
     for _ in range(rounds):
-        weights = objective.weights(matrix, rates)
+        weights = coverage_gain(matrix, rates, objective)
         # The weight of a row multiplies the gains and the costs of its memberships alike.
-        costs = objective.bit_cost(states, matrix.weight)
+        costs = bit_cost(states, matrix.weight, objective)
         states, counts, flips = _improve(weights, counts, states, drawn, costs, engine)
         if factors:
             columns = np.ascontiguousarray(drawn.T)
             counts = np.ascontiguousarray(counts.T)
             across = np.ascontiguousarray(matrix.weighted(weights).T)
-            costs = objective.bit_cost(columns)
+            costs = bit_cost(columns, objective=objective)
             columns, counts, more = _improve(across, counts, columns, states.T, costs, engine)
             drawn, counts = np.ascontiguousarray(columns.T), np.ascontiguousarray(counts.T)
             flips += more
@@ -508,14 +456,13 @@ def cover_rows(X: Any, factors: npt.ArrayLike, *, engine: EngineLike = "auto") -
     plain = given.astype(np.uint8)
     observations, numbers = Observations.of(X, n_visible=plain.shape[1]).unique_rows()
     observations = observations.with_weights(None)  # what is best for a row does not depend on them
-    objective = OBJECTIVES["hamming"]
     states = np.zeros((observations.n_rows, len(plain)), dtype=np.uint8)
     block = max(1, _MAX_ENTRIES // max(1, plain.shape[1]))
     for begin in range(0, len(states), block):
         rows = slice(begin, begin + block)
         matrix = Matrix.of(observations.take(rows))
-        cover = Cover.of(matrix, states[rows], plain, objective)
-        weights = objective.weights(matrix, cover.rates)
+        cover = Cover.of(matrix, states[rows], plain, "hamming")
+        weights = coverage_gain(matrix, cover.rates, "hamming")
         cover = cover.with_bits(matrix, _greedy_states(weights, plain), plain)
         while True:  # a pass of the kernel gives up on a row after some sweeps
             better = refine(matrix, cover, factors=False, engine=engine)

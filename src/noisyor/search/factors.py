@@ -35,6 +35,7 @@ from noisyor.search.cover import (
     Objective,
     Restarts,
     combine,
+    coverage_gain,
     draw_rows,
     merge,
     prune,
@@ -43,18 +44,6 @@ from noisyor.search.cover import (
     sample_rows,
     wrong_entries,
 )
-
-__all__ = [
-    "ENOUGH_ROWS",
-    "STARTS",
-    "ErrorStarts",
-    "FoundFactors",
-    "SearchSettings",
-    "Start",
-    "Starts",
-    "search_factors",
-    "search_rows",
-]
 
 _PATIENCE = {"mdl": 2, "hamming": 6}
 """Number of restarts in a row without an improvement after which the search ends, by objective."""
@@ -159,7 +148,7 @@ def search_rows(
     if observations.n_rows > ENOUGH_ROWS:
         distinct, numbers = observations.unique_rows()
     kind = ErrorStarts if objective == "hamming" else Starts
-    starts = kind(distinct, OBJECTIVES[objective], context)
+    starts = kind(distinct, objective, context)
     search = _Search(starts)
     with progress_bar(n_restarts, "search", "restarts", context.job) as bar:
         first = None
@@ -205,7 +194,7 @@ def _repetitions(
 def _checked_patience(settings: SearchSettings) -> int:
     """Reject impossible settings; return the patience, with its default filled in."""
     n_components, n_restarts, patience, objective = settings
-    check_choice("objective", objective, tuple(OBJECTIVES))
+    check_choice("objective", objective, OBJECTIVES)
     COUNT_OR_AUTO.check("n_components", n_components)
     COUNT.check("n_restarts", n_restarts)
     or_none(COUNT).check("patience", patience)
@@ -548,7 +537,7 @@ class ErrorStarts(Starts):
         factors as columns this start has few errors, and other starts have many.
         """
         matrix, is_wide = self.matrix, self.matrix.ones.shape[1] > len(self.matrix.ones)
-        ones, weights = matrix.ones, self.objective.weights(matrix, self.draft.rates)
+        ones, weights = matrix.ones, coverage_gain(matrix, self.draft.rates, self.objective)
         weights = matrix.weighted(weights)
         if is_wide:
             ones, weights = ones.T, weights.T

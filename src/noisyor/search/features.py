@@ -39,17 +39,6 @@ from noisyor.search.cover import (
     sample_rows,
 )
 
-__all__ = [
-    "OFF_FAILURE",
-    "FoundFeatures",
-    "ImageProblem",
-    "PatchCover",
-    "anchor_top_left",
-    "prune_patches",
-    "refine_patches",
-    "search_features",
-]
-
 
 class _Start(NamedTuple):
     """A run of joint max-product: its prior of a placement, and of a wrong pixel."""
