@@ -12,7 +12,7 @@ import pytest
 import noisyor as nor
 from noisyor.cli.main import main
 from noisyor.io.model_file import training_curve
-from noisyor.learning.state import Checkpoint, _read, save_checkpoint
+from noisyor.learning.state import Checkpoint, read_checkpoint, save_checkpoint
 
 CURVES = {
     "both signs": {"step": [1, 2, 3], "elbo": [1e308, -1e308, 1e308]},
@@ -70,12 +70,12 @@ def kept(tmp_path_factory) -> tuple[Path, dict[str, np.ndarray]]:
         rows(), "auto", objective="mdl", n_restarts=2, steps=2, checkpoint=path, progress=False
     )
     search = path.with_name("run.search")
-    return search, dict(_read(search).arrays)
+    return search, dict(read_checkpoint(search).arrays)
 
 
 def resume_with(folder: Path, kept: Path, arrays: dict[str, np.ndarray]) -> None:
     """Resume from a forged file with a right checksum."""
-    forged = Checkpoint(_read(kept).identity, 0, arrays)
+    forged = Checkpoint(read_checkpoint(kept).identity, 0, arrays)
     save_checkpoint(folder / "run.search", forged)
     nor.learn_factors(
         rows(),
@@ -125,7 +125,7 @@ def test_a_checkpoint_with_a_huge_header(tmp_path):
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
-    header["__metadata__"] |= {f"entry {index}": "" for index in range(200_000)}
+    header["__metadata__"] |= {f"entry {index}": "" for index in range(600_000)}
     long = json.dumps(header).encode()
     path.write_bytes(len(long).to_bytes(8, "little") + long + content[8 + length :])
     with pytest.raises(nor.errors.CheckpointError, match="header"):

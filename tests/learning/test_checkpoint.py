@@ -1,7 +1,6 @@
 """Training that is stopped goes on to the same bits, and a wrong checkpoint is refused."""
 
 import itertools
-import json
 import os
 import runpy
 import signal
@@ -16,7 +15,7 @@ import pytest
 import noisyor as nor
 from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
-from noisyor.learning.state import Recorder, load_checkpoint, save_checkpoint
+from noisyor.learning.state import Recorder, load_checkpoint, read_checkpoint, save_checkpoint
 from noisyor.learning.train import Run
 
 
@@ -149,7 +148,7 @@ def test_a_damaged_checkpoint_is_refused_and_kept(problem, tmp_path, damage):
     elif damage == "empty":
         content = bytearray()
     else:
-        content = content.replace(b"noisyor-checkpoint-3", b"noisyor-checkpoint-9")
+        content = content.replace(b"noisyor-checkpoint-4", b"noisyor-checkpoint-9")
     file.write_bytes(bytes(content))
     with pytest.raises(CheckpointError, match=r"run\.safetensors"):
         nor.train(network, x, steps=5, checkpoint=file, resume=True)
@@ -171,8 +170,7 @@ def kept(problem, tmp_path):
     network, x = problem
     file = tmp_path / "run.safetensors"
     nor.train(network, x[:40], steps=4, checkpoint=file, held_out=x[:9], evaluate_every=2)
-    identity = json.loads(file.read_bytes()[8:].partition(b"}}")[0] + b"}}")["__metadata__"]
-    return file, identity["identity"], nor.learning.init(network)
+    return file, read_checkpoint(file).identity, nor.learning.init(network)
 
 
 def same(found, checkpoint):

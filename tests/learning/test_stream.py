@@ -76,9 +76,11 @@ def test_a_stream_of_one_batch_is_the_step_of_train(network, X, parameterization
 
 def test_chunks_fed_by_hand_give_the_same_bits(network, chunks):
     state = streaming.start_stream(network)
-    elbo = []
+    settings = {name: value for name, value in SETTINGS.items() if name != "engine"}
+    options, elbo = nor.learning.TrainOptions(**settings), []
     for chunk in chunks:
-        state, history = streaming.learn_chunk(state, network, chunk, **SETTINGS)
+        rows = nor.Observations.of(chunk)
+        state, history = streaming.learn_chunk(state, network, rows, None, options)
         elbo.extend(history.elbo)
     result = train(network, chunks)
     np.testing.assert_array_equal(state.training.theta, result.network.theta)
@@ -226,11 +228,6 @@ def test_a_falling_rate_needs_the_number_of_steps(network, X, chunks, tmp_path):
     by_passes = train(network, source, final_learning_rate=1e-3)
     by_steps = train(network, source, final_learning_rate=1e-3, steps=8)
     np.testing.assert_array_equal(by_passes.network.theta, by_steps.network.theta)
-
-
-def test_options_of_a_whole_run_do_not_apply_to_a_chunk(network, X):
-    with pytest.raises(InvalidSettingError, match="smoothing is of a whole run"):
-        streaming.learn_chunk(streaming.start_stream(network), network, X, smoothing=1.0)
 
 
 # ---- rows in files

@@ -9,6 +9,7 @@ from noisyor._util.progress import Job
 from noisyor.engines.context import CheckpointStore, Stored
 from noisyor.errors import CheckpointError
 from noisyor.search import factors, features
+from noisyor.search.cover import is_worthwhile
 from noisyor.search.factors import search_factors
 from noisyor.search.features import search_features
 
@@ -77,12 +78,11 @@ def test_no_time_at_all():
 def test_time_is_over_after_the_first_restart(monkeypatch, module):
     job = Job(show=False, time_limit=3600.0)
 
-    class OutOfTime(module.Restarts):
-        def add(self, score):
-            job._deadline = 0.0
-            return super().add(score)
+    def run_out_of_time(scores, patience):
+        job._deadline = 0.0 if scores else job._deadline
+        return len(scores) <= patience
 
-    monkeypatch.setattr(module, "Restarts", OutOfTime)
+    monkeypatch.setattr(module, "is_worthwhile", run_out_of_time)
     if module is factors:
         found = search_factors(ROWS, 3, progress=job)
         assert 1 <= len(found.factors) <= 3
@@ -120,3 +120,11 @@ def test_numbers_come_back_or_are_refused():
     for name, size in (("scores", 2), ("words", 1), ("table", None), ("none", None)):
         with pytest.raises(CheckpointError, match=name):
             kept.numbers(name, size)
+
+
+def test_restarts_end_when_some_in_a_row_raise_nothing():
+    assert is_worthwhile([], 2)
+    assert is_worthwhile([1.0, 1.0], 2)
+    assert not is_worthwhile([1.0, 1.0, 1.0], 2)
+    assert is_worthwhile([1.0, 1.0, 2.0, 2.0], 2)
+    assert not is_worthwhile([1.0, 2.0, 2.0, 2.0 + 1e-9], 2)

@@ -32,7 +32,6 @@ from noisyor._util.validation import (
     Rule,
     check_settings,
     choice,
-    is_finite,
     is_whole,
     or_none,
 )
@@ -216,8 +215,6 @@ def _check_observations(estimator: Any, rows: Observations, reset: bool) -> None
 
 def _above(X: Any, threshold: float) -> Any:
     """Return 1 where X is larger than the threshold, NaN where it is NaN, else 0."""
-    if not is_finite(threshold):
-        raise InvalidSettingError(f"binarize is a number or None, got {threshold!r}")
     if sp.issparse(X):
         if threshold < 0:
             raise InvalidSettingError(

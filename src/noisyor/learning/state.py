@@ -10,7 +10,8 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,16 +19,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load, save
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.files import check_folder, real_path, write_atomically
+from noisyor._util.files import check_folder, real_path
 from noisyor._util.progress import LOG, Progress, warn
 from noisyor._util.validation import OPTIONS, check_seed, check_settings
 from noisyor._version import __version__
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore
-from noisyor.errors import CheckpointError, InvalidSettingError
+from noisyor.errors import CheckpointError, InvalidSettingError, ModelFileError
+from noisyor.io.sealed_file import on_one_line, read_sealed, write_sealed
 from noisyor.learning.optimizers import (
     Adam,
     Optimizer,
@@ -341,7 +342,7 @@ class Recorder:
         return History(np.array(self.elbo[:steps]), np.array(self.seconds[:steps]), known)
 
 
-FORMAT = f"noisyor-checkpoint-3 of {'.'.join(__version__.split('.')[:2])}"
+FORMAT = f"noisyor-checkpoint-4 of {'.'.join(__version__.split('.')[:2])}"
 """Format and minor version: another version may compute other numbers."""
 
 _MARK = b"noisyor-checkpoint-"  # in the header of any version
@@ -437,7 +438,8 @@ def check_place(path: PathLike | None) -> None:
     except CheckpointError:
         raise
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
+        reason = getattr(error, "strerror", None) or on_one_line(error)
+        raise CheckpointError(f"{_cannot(path)}: {reason}") from error
 
 
 def is_checkpoint(path: PathLike) -> bool:
@@ -451,17 +453,19 @@ def is_checkpoint(path: PathLike) -> bool:
 
 def save_checkpoint(path: PathLike, checkpoint: Checkpoint) -> None:
     """Write a checkpoint; a stop at any moment leaves the previous one or this one."""
-    step = str(checkpoint.step)
-    description = {"format": FORMAT, "identity": checkpoint.identity, "step": step}
-    content = save(
-        {name: np.ascontiguousarray(array) for name, array in checkpoint.arrays.items()},
-        metadata={**description, "sha256": _digest(description, checkpoint.arrays)},
-    )
-    try:
-        write_atomically(real_path(Path(path)), content)
-    except OSError as error:
-        raise CheckpointError(f"{_cannot(path)}: {_reason(error)}") from error
+    fields = {"identity": checkpoint.identity, "step": checkpoint.step}
+    with _checkpoint_errors():
+        write_sealed(real_path(Path(path)), FORMAT, fields, checkpoint.arrays)
     LOG.info("saved the checkpoint %s", os.fspath(path))
+
+
+@contextmanager
+def _checkpoint_errors() -> Iterator[None]:
+    """Raise errors of model files, which have the same container, as errors of checkpoints."""
+    try:
+        yield
+    except ModelFileError as error:
+        raise CheckpointError(str(error).replace("model file", "checkpoint")) from error
 
 
 def load_checkpoint(path: PathLike, identity: str, start: TrainingState) -> Checkpoint | None:
@@ -496,41 +500,17 @@ def open_store(path: PathLike, identity: str, *, resume: bool) -> CheckpointStor
     return CheckpointStore(found, write)
 
 
-def read_checkpoint(path: PathLike, identity: str) -> Checkpoint:
-    """Read the checkpoint in a file, which must belong to the run with this identity."""
-    checkpoint = _read(Path(path))
-    if checkpoint.identity != identity:
+def read_checkpoint(path: PathLike, identity: str | None = None) -> Checkpoint:
+    """Read the checkpoint in a file, which must belong to the run with this identity, if given."""
+    with _checkpoint_errors():
+        fields, arrays = read_sealed(path, FORMAT)
+    found = Checkpoint(fields.get("identity", ""), fields.get("step", 0), arrays)
+    if identity is not None and found.identity != identity:
         raise CheckpointError(
             f"the checkpoint {os.fspath(path)} belongs to another run: data, graph, starting "
             "parameters or settings differ. Resume with the same ones, or choose another file."
         )
-    return checkpoint
-
-
-def _read(path: Path) -> Checkpoint:
-    try:
-        if not path.is_file():
-            raise CheckpointError(f"cannot read the checkpoint {path}: it is not a regular file")
-        content = path.read_bytes()
-        length = int.from_bytes(content[:8], "little")
-        if length > _START:
-            raise CheckpointError(f"the checkpoint {path} is damaged: its header is too long")
-        metadata = dict(json.loads(content[8 : 8 + length])["__metadata__"])
-        if metadata.get("format") != FORMAT:
-            raise CheckpointError(
-                f"{path} is no checkpoint of this version of noisyor; continue the run with the "
-                "version that wrote it, or start the run again without it"
-            )
-        arrays = load(content)
-        if metadata.pop("sha256") != _digest(metadata, arrays):
-            raise CheckpointError(f"the checkpoint {path} is damaged")
-        return Checkpoint(metadata["identity"], int(metadata["step"]), arrays)
-    except CheckpointError:
-        raise
-    except OSError as error:
-        raise CheckpointError(f"cannot read the checkpoint {path}: {_reason(error)}") from error
-    except Exception as error:  # parsers meet anything in a damaged file
-        raise CheckpointError(f"the checkpoint {path} is damaged: {_reason(error)}") from error
+    return found
 
 
 def _check_arrays(path: PathLike, checkpoint: Checkpoint, start: TrainingState) -> None:
@@ -556,21 +536,5 @@ def _check_arrays(path: PathLike, checkpoint: Checkpoint, start: TrainingState) 
         raise CheckpointError(f"the checkpoint {os.fspath(path)} is not one of this network")
 
 
-def _digest(description: dict[str, str], arrays: dict[str, npt.NDArray[Any]]) -> str:
-    """Return a checksum of the content of a checkpoint."""
-    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
-
-
 def _cannot(path: PathLike) -> str:
     return f"cannot write the checkpoint {os.fspath(path)}"
-
-
-def _reason(error: Exception) -> str:
-    """Return the text of an error on one line."""
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return " ".join(text.split()) or type(error).__name__

@@ -40,7 +40,6 @@ from noisyor.learning.train import HeldOut, Run, gradient, init, step
 from noisyor.model.network import Network
 
 _DEFAULTS = TrainOptions(batch_size=100, learning_rate=0.01)
-_OF_A_CHUNK = ("batch_size", "learning_rate", "parameterization", "seed", "progress")
 
 
 class StreamState(NamedTuple):
@@ -59,12 +58,10 @@ def start_stream(network: Network) -> StreamState:
 def learn_chunk(
     state: StreamState,
     network: Network,
-    X: Any,
-    method: Method | None = None,
-    options: TrainOptions | None = None,
-    *,
+    rows: Observations,
+    method: Method | None,
+    options: TrainOptions,
     engine: EngineLike = "auto",
-    **changes: Any,
 ) -> tuple[StreamState, History]:
     """Go through one chunk once; return the new state and the record of its updates.
 
@@ -74,18 +71,12 @@ def learn_chunk(
     ----------
     state : from `start_stream`, or from the chunk before.
     network : the network that the stream started with; its parameters are ignored.
-    X : rows in any form that `Observations.of` takes.
     method, engine : see `train_stream`.
-    options, changes : ``batch_size``, ``learning_rate``, ``parameterization`` and ``seed``; the
-        others of `TrainOptions` belong to a whole run and are rejected.
+    options : of these ``batch_size``, ``learning_rate``, ``parameterization`` and ``seed``.
     """
-    options = choose_options(options, changes, _DEFAULTS)
-    for name, value in vars(options).items():
-        if name not in _OF_A_CHUNK and value != getattr(_DEFAULTS, name):
-            raise InvalidSettingError(f"{name} is of a whole run and does not apply to one chunk")
     chosen = MaxProduct(temperature=1.0) if method is None else method
-    n_rows, engine = _height(X), get_engine(engine)
-    chunk = _Chunk(state.n_chunks, n_rows, _numbered(X, network.n_visible, state.n_rows, n_rows))
+    n_rows, engine = rows.n_rows, get_engine(engine)
+    chunk = _Chunk(state.n_chunks, n_rows, _numbered(rows, network.n_visible, state.n_rows, n_rows))
     recorder, training = Recorder(History()), state.training
     for batch in chunk.batches(options, turn=0, skip=0):
         began = time.perf_counter()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -488,27 +489,10 @@ def _greedy_states(weights: SingleArray, factors: BinaryArray) -> BinaryArray:
     return states
 
 
-class Restarts:
-    """Scores of the best result after each restart, and whether further restarts are worthwhile."""
-
-    def __init__(self, patience: int, scores: Sequence[float] = ()) -> None:
-        """Continue from the ``scores`` of earlier restarts."""
-        self.scores: list[float] = []
-        self._patience, self._stale = patience, 0
-        for score in scores:
-            self.add(score)
-
-    def add(self, score: float) -> bool:
-        """Record the best score so far; False if ``patience`` restarts in a row were no better."""
-        self.scores.append(score)
-        improved = len(self.scores) == 1 or score > self.scores[-2] + 1e-6
-        self._stale = 0 if improved else self._stale + 1
-        return self.worthwhile
-
-    @property
-    def worthwhile(self) -> bool:
-        """Whether another restart may add something."""
-        return self._stale < self._patience
+def is_worthwhile(scores: Sequence[float], patience: int) -> bool:
+    """Return whether one of the last ``patience`` restarts raised ``scores``, the best so far."""
+    recent = pairwise(scores[-patience - 1 :])
+    return len(scores) <= patience or any(after > before + 1e-6 for before, after in recent)
 
 
 def sample_rows(

@@ -11,7 +11,6 @@ columns instead, and factors are replaced while the number of wrong entries fall
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -33,10 +32,10 @@ from noisyor.search.cover import (
     ErrorRates,
     Matrix,
     Objective,
-    Restarts,
     combine,
     coverage_gain,
     draw_rows,
+    is_worthwhile,
     merge,
     prune,
     reduce_errors,
@@ -137,9 +136,7 @@ class SearchSettings(NamedTuple):
 
 
 def search_rows(
-    observations: Observations,
-    settings: SearchSettings,
-    context: Context,
+    observations: Observations, settings: SearchSettings, context: Context
 ) -> FoundFactors:
     """Run the search of `search_factors` in a context."""
     n_components, n_restarts, _, objective = settings
@@ -205,13 +202,6 @@ def _checked_patience(settings: SearchSettings) -> int:
     return _PATIENCE[objective] if patience is None else patience
 
 
-class _Found(NamedTuple):
-    """The best cover after some restarts, and the best score of each kind of start by itself."""
-
-    best: Cover
-    alone: dict[Start, float]
-
-
 class _Search:
     """The restarts of a search, and the best results so far."""
 
@@ -245,62 +235,56 @@ class _Search:
         bar: Any = None,
         keep: bool = False,
     ) -> tuple[Cover, list[float]]:
-        """Return the best cover of at most ``max_components`` factors, and the score by restart."""
-        kept = self.store.load("restarts") if keep else None
-        restarts, found = Restarts(patience), None
-        if kept is not None:
-            restarts = Restarts(patience, kept.numbers("scores"))
-            scores = kept.numbers("alone", len(STARTS), gaps=True)
-            pairs = zip(STARTS, scores, strict=True)
-            alone = {start: score for start, score in pairs if not np.isnan(score)}
-            found = _Found(self._cover_in(kept), alone)
-        try:
-            done = len(restarts.scores)
-            more = self._restarts(max_components, range(done, n_restarts), first, found, bar)
-            for found in more if restarts.worthwhile else ():
-                restarts.add(self.score(found.best))
-                if keep:
-                    each = [found.alone.get(start, np.nan) for start in STARTS]
-                    self._save("restarts", found.best, scores=restarts.scores, alone=each)
-                if not restarts.worthwhile:
-                    break
-            assert found is not None
-            best = prune(self.matrix, found.best, max_components, engine=self.engine)
-        except TimeUpError:
-            best = self._at_most(self.starts.draft if found is None else found.best, max_components)
-        return best, restarts.scores
+        """Return the best cover of at most ``max_components`` factors, and the score by restart.
 
-    def _restarts(
-        self,
-        max_components: int,
-        numbers: range,
-        first: Cover | None,
-        found: _Found | None,
-        bar: Any,
-    ) -> Iterator[_Found]:
-        """Yield the best cover after each restart; ``first`` is the one after the first restart."""
-        for number in numbers:
-            if found is None:
-                if first is None:
-                    first = self.starts.start(STARTS[0], 0, max_components)
-                    first = self.starts.repair(first, 0, max_components)
-                found = _Found(first, {STARTS[0]: self.score(first)})
-                yield found
-                continue
-            best, alone = found
-            kind = self.starts.kind(number)
-            if kind is None:
-                kind = max((start for start in STARTS if start in alone), key=alone.__getitem__)
-            if bar is not None:
-                bar.update(1)
-                bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
-            new = self.starts.start(kind, number, max_components)
-            score = max(self.score(new), alone.get(kind, -np.inf))
-            both = combine(self.matrix, best, new, max_components, engine=self.engine)
-            chosen = max((best, new, both), key=self.score)
-            best = self.starts.repair(chosen, number, max_components)
-            found = _Found(best, {**alone, kind: score})
-            yield found
+        ``first`` is the cover after the first restart, if known; ``keep`` uses the store.
+        """
+        best, scores, alone = None, list[float](), dict[Start, float]()
+        kept = self.store.load("restarts") if keep else None
+        if kept is not None:
+            best, scores = self._cover_in(kept), list(kept.numbers("scores"))
+            pairs = zip(STARTS, kept.numbers("alone", len(STARTS), gaps=True), strict=True)
+            alone = {start: score for start, score in pairs if not np.isnan(score)}
+        try:
+            while len(scores) < n_restarts and is_worthwhile(scores, patience):
+                if best is not None:
+                    best = self._restart(best, len(scores), max_components, alone, bar)
+                else:
+                    best = first or self._first(max_components)
+                    alone[STARTS[0]] = self.score(best)
+                scores.append(self.score(best))
+                if keep:
+                    each = [alone.get(start, np.nan) for start in STARTS]
+                    self._save("restarts", best, scores=scores, alone=each)
+            assert best is not None
+            best = prune(self.matrix, best, max_components, engine=self.engine)
+        except TimeUpError:
+            best = self._at_most(self.starts.draft if best is None else best, max_components)
+        return best, scores
+
+    def _first(self, max_components: int) -> Cover:
+        cover = self.starts.start(STARTS[0], 0, max_components)
+        return self.starts.repair(cover, 0, max_components)
+
+    def _restart(
+        self, best: Cover, number: int, max_components: int, alone: dict[Start, float], bar: Any
+    ) -> Cover:
+        """Return the best cover after another restart.
+
+        ``alone`` has the best score of each kind of start by itself, and is brought up to date.
+        """
+        kind = self.starts.kind(number)
+        if kind is None:
+            kind = max((start for start in STARTS if start in alone), key=alone.__getitem__)
+        if bar is not None:
+            bar.update(1)
+            bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
+        new = self.starts.start(kind, number, max_components)
+        both = combine(self.matrix, best, new, max_components, engine=self.engine)
+        chosen = max((best, new, both), key=self.score)
+        repaired = self.starts.repair(chosen, number, max_components)
+        alone[kind] = max(self.score(new), alone.get(kind, -np.inf))
+        return repaired
 
     def _at_most(self, cover: Cover, max_components: int) -> Cover:
         """Drop the factors in excess that gain least."""
@@ -362,22 +346,15 @@ _EXTRA = 8
 class Starts:
     """The searched rows, also as a dense matrix, and starting covers of them."""
 
-    def __init__(
-        self,
-        observations: Observations,
-        objective: Objective,
-        context: Context,
-    ) -> None:
+    def __init__(self, observations: Observations, objective: Objective, context: Context) -> None:
         self.rows, self.observations = sample_rows(observations, _MAX_ENTRIES, context.seed)
         self.matrix = Matrix.of(self.observations)
         self.objective, self.context = objective, context
-        share = self.matrix.n_entries(self.matrix.ones) / max(
-            self.matrix.n_entries(self.matrix.observed), 1
-        )
+        n_observed = max(self.matrix.n_entries(self.matrix.observed), 1)
+        share = self.matrix.n_entries(self.matrix.ones) / n_observed
         self.density = float(np.clip(share, 1e-3, 0.9))
-        self.draft = self.cover(
-            np.zeros((len(self.rows), 0)), np.zeros((0, self.matrix.ones.shape[1]))
-        )
+        nothing = np.zeros((0, self.matrix.ones.shape[1]))
+        self.draft = self.cover(np.zeros((len(self.rows), 0)), nothing)
         """The result if the time limit ends before the first restart."""
 
     def cover(self, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:

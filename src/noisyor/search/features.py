@@ -9,14 +9,13 @@ with the pixels of a feature shared by all its placements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import AnyArray, BinaryArray, FloatArray, IntArray
+from noisyor._util.arrays import BinaryArray, FloatArray, IntArray
 from noisyor._util.progress import Progress, TimeUpError, progress_bar
 from noisyor._util.validation import COUNT
 from noisyor.data.observations import Observations
@@ -31,11 +30,11 @@ from noisyor.search.cover import (
     Cover,
     ErrorRates,
     Matrix,
-    Restarts,
     bit_cost,
     coverage_gain,
     draw_rows,
     error_rates,
+    is_worthwhile,
     sample_rows,
 )
 
@@ -147,24 +146,8 @@ def search_features(
     COUNT.check("n_components", n_components)
     context = Context.of(engine, seed, progress, time_limit, store)
     search = _Search(observations, n_components, feature_shape, border, context)
-    best, restarts = None, Restarts(patience)
-    kept = context.store.load("restarts")
-    if kept is not None:
-        best = search.cover_in(kept)
-        restarts = Restarts(patience, kept.numbers("scores"))
-    try:
-        with progress_bar(n_restarts, "search", "restarts", context.job) as bar:
-            numbers = range(len(restarts.scores), n_restarts)
-            for found in search.covers(numbers, best, bar) if restarts.worthwhile else ():
-                best = found
-                restarts.add(best.score())
-                scores = {"scores": np.array(restarts.scores)}
-                context.store.save("restarts", {**search.bits(best), **scores})
-                if not restarts.worthwhile:
-                    break
-    except TimeUpError:
-        best = search.draft() if best is None else best
-    assert best is not None
+    with progress_bar(n_restarts, "search", "restarts", context.job) as bar:
+        best, scores = search.run(n_restarts, patience, bar)
     best = anchor_top_left(best)
     order = np.argsort(-best.placements.sum((0, 2, 3), dtype=np.int64), kind="stable")
     best = best.keep(order)
@@ -174,7 +157,7 @@ def search_features(
         failure=best.failure(),
         prior=best.prior(),
         rates=best.rates,
-        scores=tuple(restarts.scores),
+        scores=tuple(scores),
         errors=best.errors(),
         images=search.chosen,
         border=border,
@@ -219,41 +202,39 @@ class _Search:
         matrix = Matrix(self.dense > 0, ~np.isnan(self.dense))  # NaN > 0 is False
         self.problem = ImageProblem(matrix, image, (window[0], window[1]), border, context.engine)
         self.max_components, self.context = max_components, context
-        self._first: PatchCover | None = None
-
-    def covers(self, numbers: range, best: PatchCover | None, bar: Any) -> Iterator[PatchCover]:
-        """Yield the best cover after each restart, starting from ``best`` if there is one."""
-        for number in numbers:
-            if best is None:
-                best = self._start(number)
-                yield best
-                continue
-            bar.update(1)
-            bar.set_postfix(features=len(best.patches), errors=best.errors())
-            new = self._start(number)
-            joined = anchor_top_left(best.concatenate(new))
-            both = prune_patches(joined, self.max_components)
-            best = max((best, new, both), key=PatchCover.score)
-            yield best
-
-    def draft(self) -> PatchCover:
-        """Return the best cover before the first restart has ended."""
-        if self._first is not None:
-            return self._first
-        return self.problem.cover(
+        self._draft = self.problem.cover(
             np.zeros((0, *self.problem.window), dtype=np.uint8),
             np.zeros((len(self.chosen), 0, *self.problem.positions), dtype=np.uint8),
         )
+        """The result if the time limit ends before the first restart."""
 
-    def bits(self, cover: PatchCover) -> dict[str, AnyArray]:
-        """Return a cover as arrays, for `cover_in`."""
-        return {
-            **Stored.of_bits("patches", cover.patches),
-            **Stored.of_bits("placements", cover.placements),
-        }
+    def run(self, n_restarts: int, patience: int, bar: Any) -> tuple[PatchCover, list[float]]:
+        """Return the best cover, and its score after each restart."""
+        best, scores = None, list[float]()
+        kept = self.context.store.load("restarts")
+        if kept is not None:
+            best, scores = self._cover_in(kept), list(kept.numbers("scores"))
+        try:
+            while len(scores) < n_restarts and is_worthwhile(scores, patience):
+                if best is not None:
+                    bar.update(1)
+                    bar.set_postfix(features=len(best.patches), errors=best.errors())
+                new = self._start(len(scores))
+                if best is not None:
+                    joined = anchor_top_left(best.concatenate(new))
+                    both = prune_patches(joined, self.max_components)
+                    new = max((best, new, both), key=PatchCover.score)
+                best = new
+                scores.append(best.score())
+                bits = Stored.of_bits("patches", best.patches)
+                bits |= Stored.of_bits("placements", best.placements)
+                self.context.store.save("restarts", {**bits, "scores": np.array(scores)})
+        except TimeUpError:
+            best = best or self._draft
+        assert best is not None
+        return best, scores
 
-    def cover_in(self, kept: Stored) -> PatchCover:
-        """Return the cover that `bits` packed."""
+    def _cover_in(self, kept: Stored) -> PatchCover:
         patches = kept.bits("patches", (None, *self.problem.window))
         shape = (len(self.chosen), len(patches), *self.problem.positions)
         return self.problem.cover(patches, kept.bits("placements", shape))
@@ -293,7 +274,8 @@ class _Search:
         rows, columns = (slice(first[k], first[k] + places[k]) for k in (0, 1))
         placements[chosen, :, rows, columns] = found.states
         cover = problem.cover(found.features, placements)
-        self._first = self._first or cover
+        if not len(self._draft.patches):
+            self._draft = cover
         return prune_patches(anchor_top_left(cover), self.max_components)
 
     def _margin(self, number: int) -> tuple[int, int]:
