@@ -13,10 +13,10 @@ from engine_calls import mean_gradient
 from random_networks import random_network, random_rows
 
 import noisyor as nor
-import noisyor.learning as training
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.learning import TrainOptions
+from noisyor.learning import train as training
 from noisyor.learning.train import smoothing_prior
 from noisyor.model.network import THETA_MAX, THETA_MIN
 
