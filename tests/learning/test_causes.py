@@ -7,7 +7,7 @@ import pytest
 
 import noisyor as nor
 from noisyor.baselines import learn_mixture
-from noisyor.engines.context import Context
+from noisyor.engines.context import CheckpointStore, Context
 from noisyor.estimators.stability import matched_cosines
 from noisyor.inference.sampling import log_probability
 from noisyor.learning import causes
@@ -77,11 +77,29 @@ class TestLearnCauses:
         assert parts[0].row_ids.tolist() != parts[1].row_ids.tolist()
 
 
+class TestStop:
+    def test_a_run_continues_from_the_start_that_was_kept(self, truth, monkeypatch):
+        rows = nor.Observations.of(nor.sample(truth, 600, seed=1).visible)
+        found: dict[str, np.ndarray] = {}
+        store = CheckpointStore(found, found.update)
+        once = learn_causes(rows, 4, context().with_(store=store))
+        assert found
+        monkeypatch.setattr(causes._Learner, "start", None)
+        again = learn_causes(rows, 4, context().with_(store=CheckpointStore(found, None)))
+        np.testing.assert_array_equal(again.theta, once.theta)
+
+    def test_the_user_is_told_when_stopping_is_safe(self, truth, caplog):
+        rows = nor.Observations.of(nor.sample(truth, 300, seed=1).visible)
+        with caplog.at_level("INFO", "noisyor"):
+            learn_causes(rows, 2, context())
+        assert "safe to stop" in caplog.text
+
+
 class TestSmoothing:
     @staticmethod
     def chosen(X, n_components):
         learner = causes._Learner(nor.Observations.of(X), n_components, context())
-        return learner.start(n_components, "per_visible", (1.0,))[1]
+        return learner.start("per_visible", (1.0,))[1]
 
     def test_many_ones_need_no_choice(self, truth):
         assert self.chosen(nor.sample(truth, 1500, seed=1).visible, 2) == 0.5

@@ -22,6 +22,7 @@ from noisyor.engines.context import Context
 from noisyor.inference.sampling import log_probability
 from noisyor.learning.gibbs_em import Chains, GibbsRounds
 from noisyor.learning.validation import hold_out
+from noisyor.model.builders import bipartite
 from noisyor.model.network import Network
 from noisyor.search.cover import draw_rows
 from noisyor.search.starts import join_causes, start_from_mixture, start_from_parts
@@ -77,7 +78,21 @@ def learn_causes(
     """
     some = sample_by_ones(rows.unique_rows()[0], _MAX_ONES, context.seed)
     learner = _Learner(some, n_components, context)
-    network, smoothing = learner.start(n_components, noise, class_shares)
+    graph = bipartite(some.n_visible, learner.n_components, noise=noise)
+    kept = context.store.load("causes")
+    if kept is not None:
+        network = graph.with_theta(np.array(kept.numbers("theta", graph.n_params)))
+        smoothing = kept.numbers("smoothing", 1)[0]
+    else:
+        network, smoothing = learner.start(noise, class_shares)
+        if not context.job.is_cut_short:
+            context.store.save(
+                "causes", {"theta": network.theta, "smoothing": np.array([smoothing])}
+            )
+            context.job.note(
+                f"{network.n_hidden} causes found, {_LAST_ROUNDS} rounds follow that refine them: "
+                "it is safe to stop now (a time limit, or Ctrl-C with a checkpoint)"
+            )
     return learner.finish(network, smoothing)
 
 
@@ -95,22 +110,19 @@ class _Learner:
             assert unseen is not None
             validation = unseen
         self.scored = _some(validation, _SCORED_ROWS, context.seed)
+        self.n_components = min(n_components, self.training.n_rows)
 
     def start(
-        self,
-        n_components: int,
-        noise: Literal["shared", "per_visible"],
-        class_shares: tuple[float, ...],
+        self, noise: Literal["shared", "per_visible"], class_shares: tuple[float, ...]
     ) -> tuple[Network, float]:
         """Return the best of the starts, and the smoothing."""
-        n_components = min(n_components, self.training.n_rows)
         n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
-        is_scarce = n_ones < _ONES_PER_EDGE * n_components * self.rows.n_visible
+        is_scarce = n_ones < _ONES_PER_EDGE * self.n_components * self.rows.n_visible
         best, smoothing, best_score = None, _SMOOTHINGS[0], -np.inf
         with progress_bar(None, "start", "rounds", self.context.job) as bar:
             try:
                 for share in class_shares:
-                    network = self._draft(n_components, share, noise)
+                    network = self._draft(share, noise)
                     best = network if best is None else best
                     found = self._rounds(network, smoothing).advance(_FIRST_ROUNDS, bar)
                     score = self._score(found) if is_scarce or len(class_shares) > 1 else 0.0
@@ -138,11 +150,10 @@ class _Learner:
         except TimeUpError:
             return network if rounds is None else rounds.network
 
-    def _draft(
-        self, n_components: int, class_share: float, noise: Literal["shared", "per_visible"]
-    ) -> Network:
+    def _draft(self, class_share: float, noise: Literal["shared", "per_visible"]) -> Network:
         """Return causes that are classes of a mixture grown by splitting, and parts of rows."""
-        most = min(n_components, self.training.n_visible, self.training.n_rows)
+        n_components = self.n_components
+        most = min(n_components, self.training.n_visible)
         n_parts = min(most, round((1.0 - class_share) * n_components))
         parts = None
         if n_parts:

@@ -89,24 +89,18 @@ def learn_by_gibbs(
 
 
 class Chains:
-    """The chains of the sampler, which start from given states or from the modes of their rows.
+    """The chains of the sampler, which start from the modes of their rows.
 
     ``rows`` has one row for each chain, with weights; ``states`` (n_chains, n_hidden).
     """
 
     def __init__(
-        self,
-        network: Network,
-        rows: Observations,
-        states: BinaryArray | None = None,
-        *,
-        engine: EngineLike = "auto",
+        self, network: Network, rows: Observations, *, engine: EngineLike = "auto"
     ) -> None:
         if not rows.n_rows:
             raise InvalidDataError("there are no rows to learn from")
         self.rows, self._engine = _chains(rows), engine
-        if states is None:
-            states = MaxProduct().posterior(network, self.rows, engine=engine).states.toarray()
+        states = MaxProduct().posterior(network, self.rows, engine=engine).states.toarray()
         self.states: BinaryArray = np.ascontiguousarray(states, dtype=np.uint8)
 
     def sweep(self, network: Network, key: NoiseKey) -> tuple[FloatArray, FloatArray]:
@@ -121,8 +115,7 @@ class Chains:
 class GibbsRounds:
     """Rounds of expectation-maximization that can be stopped, inspected and continued.
 
-    ``network`` is the network after the rounds so far; ``number`` counts them; ``counts`` are
-    successes and trials, (2, n_params), None before the first round.
+    ``network`` is the network after the rounds so far; ``number`` counts them.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.arrays import BinaryArray, FloatArray
+from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor._util.validation import BELOW_ONE, check_seed, or_none
 from noisyor.baselines import independent_columns
@@ -268,22 +268,18 @@ _CLEAR = float(np.log(2.0))
 """Parameter of an edge that works more often than not."""
 
 
-def leave_one_out_gain(
-    network: Network, X: Any, states: BinaryArray | None = None, *, engine: EngineLike = "auto"
-) -> FloatArray:
+def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto") -> FloatArray:
     """Return how far the mean bound falls without each hidden node, (n_hidden,).
 
     Parameters
     ----------
     network : any network.
     X : observations in any form that `Observations.of` takes.
-    states : (n_rows, n_hidden) explanations of the rows; by default their modes.
     engine : as in `explain`.
     """
     rows = Observations.of(X, n_visible=network.n_visible)
-    if states is None:
-        modes = _METHOD.posterior(network, rows, engine=engine).states.toarray()
-        states = np.asarray(modes, dtype=np.uint8)
+    modes = _METHOD.posterior(network, rows, engine=engine).states.toarray()
+    states = np.asarray(modes, dtype=np.uint8)
     value = log_joint(network, states, rows, engine)
     gain = np.zeros(network.n_hidden)
     for node in range(network.n_hidden):
