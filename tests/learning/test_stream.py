@@ -287,7 +287,7 @@ def test_column_names_are_kept(X, tmp_path):
 def test_wrong_input_is_named(network, X, chunks, tmp_path):
     with pytest.raises(InvalidDataError, match="train takes data in memory"):
         train(network, X)
-    with pytest.raises(InvalidDataError, match="not a single chunk"):
+    with pytest.raises(InvalidDataError, match="have no chunk"):
         train(network, [])
     with pytest.raises(InvalidSettingError, match="only once"):
         train(network, iter(chunks), passes=2)

@@ -106,7 +106,7 @@ def test_a_file_of_another_kind_has_a_layout_of_its_own():
 )
 def test_a_crafted_model_is_one_error(reading):
     stored = {"reading": reading, "data": {"source": "a.csv"}}
-    with pytest.raises(ModelFileError, match="were read makes no sense"):
+    with pytest.raises(ModelFileError, match="reading options of the model are invalid"):
         options_like(stored, "a.csv")
 
 

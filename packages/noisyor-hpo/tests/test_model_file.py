@@ -95,6 +95,6 @@ def test_another_source_is_another_model(sources, tmp_path, monkeypatch):
 
 
 def test_a_cache_that_cannot_be_written_to_is_none(sources, tmp_path, monkeypatch):
-    (tmp_path / "cache").write_text("in the way")
+    (tmp_path / "cache").write_text("cannot be replaced")
     monkeypatch.setattr(model_file, "cache_folder", lambda: tmp_path / "cache")
     assert prepare_model(*sources).n_diseases == 4

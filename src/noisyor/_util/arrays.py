@@ -92,7 +92,7 @@ class Rows(NamedTuple):
     def check(self, n_visible: int, what: str) -> None:
         """Check that columns lie in range and ascend in each row; ``what`` names row ``{}``."""
         if self.ptr[0] < 0 or self.ptr[-1] > len(self.columns) or (np.diff(self.ptr) < 0).any():
-            raise InvalidDataError("pointers must not fall, nor point outside the columns")
+            raise InvalidDataError("pointers must not decrease, nor point outside the columns")
         ptr, columns = self.rebased()
         outside = (columns < 0) | (columns >= n_visible)
         falls = np.zeros(len(columns), dtype=np.bool_)

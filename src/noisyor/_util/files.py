@@ -307,7 +307,7 @@ def check_target(path: Path, is_ours: Callable[[Path], bool], author: str) -> No
         if not os.path.lexists(path):
             return
         if not path.is_file():
-            raise InvalidSettingError(f"{path} is in the way: it is not a regular file")
+            raise InvalidSettingError(f"{path} cannot be replaced: it is not a regular file")
         if path.stat().st_size and not is_ours(path):
             raise InvalidSettingError(
                 f"{path} exists and was not written by {author}; remove it or choose another name"
@@ -376,7 +376,7 @@ def plain(value: Any) -> Any:
         return None
     if value is None or isinstance(value, str | int | float):
         return value
-    raise TypeError(f"JSON has no form for a {type(value).__name__}")
+    raise TypeError(f"JSON cannot hold a  {type(value).__name__}")
 
 
 def to_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:

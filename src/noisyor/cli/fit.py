@@ -171,7 +171,9 @@ def fit(
 @click.command()
 @click.argument("model", type=common.PATH, metavar="MODEL")
 @common.table_option("steps", help="Updates in total.")
-@click.option("--data", type=common.PATH, metavar="DATA", help="The data, if they have moved.")
+@click.option(
+    "--data", type=common.PATH, metavar="DATA", help="Path of the data, if they were moved."
+)
 @common.threads_option
 @common.time_limit_option
 @common.json_option
@@ -223,7 +225,7 @@ def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) ->
         ):
             raise InvalidSettingError(
                 "--topics is the number of topics; --components, --objective, --layers, "
-                "--feature-shape and other kinds do not go with it"
+                "--feature-shape and other kinds cannot be combined with it"
             )
         given["n_components"] = topics
         return "topics"

@@ -115,7 +115,7 @@ def _score(score: Score) -> dict[str, float]:
     default=100,
     show_default=True,
     metavar="N",
-    help="Rows to draw.",
+    help="Number of rows to draw.",
 )
 @common.out_option("Where they go: .csv or .npz (sparse).", required=True)
 @common.force_option()

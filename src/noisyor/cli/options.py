@@ -38,7 +38,7 @@ class _PathType(click.Path):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         if "\0" in str(value):
-            self.fail("a path cannot hold a zero byte", param, ctx)
+            self.fail("a path must not contain NUL bytes", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -85,7 +85,10 @@ seed_option = click.option(
 
 
 threads_option = click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N", help="Threads; by default all cores."
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of threads; by default all cores.",
 )
 
 
@@ -149,7 +152,7 @@ def top_option(default: int, least: int) -> Decorator:
         default=default,
         show_default=True,
         metavar="N",
-        help="Causes to list.",
+        help="Number of causes to list.",
     )
 
 
@@ -271,7 +274,7 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
             raise InvalidSettingError(f"{path} is also the input; choose another name")
     if os.path.lexists(path):
         if not path.is_file():
-            raise InvalidSettingError(f"{path} is in the way: it is not a regular file")
+            raise InvalidSettingError(f"{path} cannot be replaced: it is not a regular file")
         if not force:
             raise InvalidSettingError(f"{path} exists; --force replaces it")
     parent = path.parent

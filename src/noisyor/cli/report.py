@@ -21,12 +21,12 @@ from noisyor.cli.run import printable
     default=2000,
     show_default=True,
     metavar="N",
-    help="Rows of DATA to explain at most, spread evenly.",
+    help="Largest number of rows of DATA to explain, spread evenly.",
 )
 @click.option(
     "--labels",
     metavar="NAME",
-    help="Column or JSON field of DATA with a class of each row, to set beside the causes.",
+    help="Column or JSON field of DATA with a label of each row, to compare with the causes.",
 )
 @common.force_option("Replace a file that is no report.")
 @common.reading_options

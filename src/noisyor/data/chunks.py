@@ -170,7 +170,7 @@ def _write(target: Path, chunks: Iterable[Any]) -> int:
         for file in files.values():
             file.close()
     if n_visible is None:
-        raise InvalidDataError("no rows: there was not a single chunk")
+        raise InvalidDataError("no rows: the data have no chunk")
     if names is not None:
         (target / _NAMES).write_text(json.dumps(names))
     # Written last: a folder without it is incomplete and is refused.

@@ -703,7 +703,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             estimator._check_params()
         except InvalidSettingError as error:
             raise ModelFileError(
-                f"the model file {os.fspath(path)} holds parameters that make no sense: {error}"
+                f"the model file {os.fspath(path)} holds invalid parameters: {error}"
             ) from error
         estimator.provenance_ = {
             name: value for name, value in metadata.items() if name != "estimator"

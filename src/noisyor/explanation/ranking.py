@@ -316,8 +316,8 @@ def _enumerate(part: Subnetwork) -> CausePosterior:
     n_hidden, n_states = len(part.hidden), 1 << part.network.n_hidden
     if n_states > 2**MAX_HIDDEN:
         raise InvalidSettingError(
-            f"{n_hidden} causes bear on what was observed, at most {MAX_HIDDEN} can be enumerated; "
-            "take another method"
+            f"{n_hidden} causes are related to the findings, at most {MAX_HIDDEN} can be "
+            "enumerated; choose another method"
         )
     states = hidden_configurations(part.network.n_hidden)
     values = part.row.to_dense().astype(np.float64)

@@ -494,7 +494,7 @@ def open_store(path: PathLike, identity: str, *, resume: bool) -> CheckpointStor
         try:
             save_checkpoint(path, Checkpoint(identity, 0, arrays))
         except CheckpointError as error:
-            warn(f"{error}; the search is not stopped")
+            warn(f"{error}; the search continues without it")
 
     found = read_checkpoint(path, identity).arrays if resume and os.path.lexists(path) else {}
     return CheckpointStore(found, write)

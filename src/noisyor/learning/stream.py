@@ -206,7 +206,7 @@ class _Stream:
             return self._of_source(0).read()
         for chunk in self._given():
             return chunk.read()
-        raise InvalidDataError("no rows: there was not a single chunk")
+        raise InvalidDataError("no rows: the data have no chunk")
 
     def n_steps(self, options: TrainOptions) -> int | None:
         """Return the number of updates of all passes, if known beforehand."""
@@ -235,7 +235,7 @@ class _Stream:
                 if skip < total:
                     yield from chunk.batches(options, turn, skip)
             if before == 0:
-                raise InvalidDataError("no rows: there was not a single chunk")
+                raise InvalidDataError("no rows: the data have no chunk")
 
     def _turn(self, turn: int) -> Iterator[_Chunk]:
         """Yield all chunks of one pass."""

@@ -321,7 +321,7 @@ class Run:
                 kept = Checkpoint.of(self.state, history, self.identity)
                 save_checkpoint(self.options.checkpoint, kept)
             except CheckpointError as error:
-                warn(f"{error}; training is not stopped")
+                warn(f"{error}; training continues without it")
         self.saved_at = time.monotonic()
 
     @contextmanager

@@ -117,7 +117,9 @@ class _Api:
     async def what_if(self, request: Request) -> Response:
         body = await self._body(request, {"present", "absent", "finding"})
         if "finding" not in body:
-            raise HTTPException(400, "finding is missing: which one to suppose otherwise")
+            raise HTTPException(
+                400, "the field finding is missing: the finding whose state changes"
+            )
         finding = self._subject.find(_name("finding", body["finding"]))
         return await self._answer(partial(self._subject.what_if, self._known(body), finding))
 

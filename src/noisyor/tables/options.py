@@ -316,6 +316,4 @@ def options_like(
     try:
         return ReadOptions.from_json({**stored, **given, **required})
     except InvalidSettingError as error:
-        raise ModelFileError(
-            f"how the data of the model were read makes no sense ({error})"
-        ) from error
+        raise ModelFileError(f"the reading options of the model are invalid ({error})") from error
