@@ -39,7 +39,7 @@ def run_command_line(
     ----------
     command : the command or group.
     name : starts every line on stderr.
-    arguments : of the command; None for those of the process.
+    arguments : arguments of the command; None for those of the process.
     prog_name : what help texts call the program; by default ``name``.
     describe : makes the message of an error of the library.
     """

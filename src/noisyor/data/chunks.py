@@ -354,7 +354,7 @@ class BlockOrder:
     ----------
     n_rows : number of rows.
     block_rows : rows of a block; they stay together, in their order.
-    seed : of the permutation; None leaves the rows as they are.
+    seed : seed of the permutation; None leaves the rows as they are.
     """
 
     def __init__(self, n_rows: int, block_rows: int, seed: int | None) -> None:

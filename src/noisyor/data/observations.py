@@ -356,7 +356,7 @@ class Observations:
         Parameters
         ----------
         fraction : share of the rows in the first part, strictly between 0 and 1.
-        seed : of the permutation whose first rows make up the first part.
+        seed : seed of the permutation whose first rows make up the first part.
         """
         exact = fraction * self.n_rows if 0 < fraction < 1 else 0
         n_first = int(exact + 1e-9)  # 0.29 of 100 rows is 29, not 28

@@ -36,7 +36,7 @@ class TextData:
 
     Attributes
     ----------
-    name : of the data.
+    name : name of the data.
     train : (n_train, n_words + 2), 1 where a word is among the first tokens of the document.
     test : the same for the held-out documents, or None.
     vocabulary : (n_words + 2,) names of the columns: "" and "[UNK]", which are always 0, then the
@@ -68,7 +68,7 @@ def vectorize(
         of equally frequent words those that come last in the order of their UTF-8 bytes.
     max_tokens : only the first tokens of a document count as present, known words or not.
         Occurrences are nevertheless counted in whole texts.
-    name : of the data.
+    name : name of the data.
 
     Examples
     --------

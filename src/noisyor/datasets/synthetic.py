@@ -46,7 +46,7 @@ def generate_bmf(n: int, r: int, seed: int = 0, p_x: float = 0.25) -> BmfData:
     ----------
     n : number of rows and of columns.
     r : number of features.
-    seed : of the generator.
+    seed : seed of the generator.
     p_x : probability of a one in the product.
 
     Examples
@@ -117,7 +117,7 @@ def generate_deconvolution(n_images: int = 100, seed: int = 0) -> DeconvolutionD
     Parameters
     ----------
     n_images : number of images.
-    seed : of the draws; independent of other uses of the same seed in this library.
+    seed : seed of the draws; independent of other uses of the same seed in this library.
 
     Examples
     --------

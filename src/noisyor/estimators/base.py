@@ -339,7 +339,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     ----------
     steps : number of updates.
     batch_size : rows per update; ``"all"`` for all of them.
-    learning_rate : of Adam.
+    learning_rate : learning rate of Adam.
     method : how hidden states are inferred in training, `MaxProduct` or `MeanField`; its settings
         also apply to `transform`, which takes the mode.
     output : what `transform` returns: ``"states"``, the most likely causes as 0 and 1, or
@@ -423,7 +423,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         ----------
         X : the rows that the model was learned from.
         n_resamples : number of models to learn; each takes as long as `fit`.
-        seed : of the resamples.
+        seed : seed of the resamples.
         """
         found = assess_stability(self, self._fitted_rows(X), n_resamples, seed)
         self.provenance_["stability"] = found.record()

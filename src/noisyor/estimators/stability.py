@@ -70,7 +70,7 @@ def assess_stability(model: Any, rows: Observations, n_resamples: int, seed: int
     rows : the rows that it was learned from.
     n_resamples : number of times to learn again. Each time as many rows are drawn with replacement,
         and another seed is used.
-    seed : of the resamples.
+    seed : seed of the resamples.
     """
     check_count("n_resamples", n_resamples)
     network = model.network_

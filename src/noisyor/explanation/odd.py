@@ -25,9 +25,9 @@ class OddEntry:
     Attributes
     ----------
     column : index of the column.
-    name : of the column.
+    name : name of the column.
     value : 0 or 1.
-    probability : of this value, given all other observed entries of the row.
+    probability : probability of this value, given all other observed entries of the row.
     """
 
     column: int

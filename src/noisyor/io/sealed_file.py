@@ -44,8 +44,8 @@ def write_sealed(path: PathLike, form: str, fields: Mapping[str, Any], arrays: A
     ----------
     path : file to write; its folder must exist.
     form : name of the format.
-    fields : of the description, what JSON can hold.
-    arrays : by name.
+    fields : fields of the description, as JSON can hold them.
+    arrays : arrays by name.
     """
     description: dict[str, Any] = {
         **fields,

@@ -46,7 +46,7 @@ def initialize(
         say whether its 0.1 is the variance, which is ``"wide-gaussian"``. ``"uniform"``, the
         authors' software: uniform on [-0.1, 0.1] on failure probabilities only. All are projected
         back to [0, 1]. ``"none"``: none, as for text.
-    seed : of the noise.
+    seed : seed of the noise.
 
     Examples
     --------

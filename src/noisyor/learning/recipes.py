@@ -751,7 +751,7 @@ def start_by_sampling(
     ----------
     network : any graph; the values of its free parameters are ignored.
     X : training data.
-    method : of the first training.
+    method : method of the first training.
     seed, engine, progress : see `train`.
     """
     options = TrainOptions(
@@ -801,7 +801,7 @@ def learn_features(
     init : ``"data"`` searches the images for features (see `search_features`) and fine-tunes them;
         the network then has at most `n_components` features, those supported by the images (MDL).
         Or the name of one of the paper's starts, see `initialize`, with `n_components` features.
-    n_restarts : of the search, at most.
+    n_restarts : largest number of restarts of the search.
     method : how hidden states are inferred; default ``MaxProduct(icm=5)`` after a search, else
         ``MaxProduct(temperature=1.0)``.
     options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.

@@ -58,7 +58,7 @@ class TrainOptions:
     block_rows : if minibatches are shuffled, shuffle blocks of this many consecutive rows instead
         of single rows; useful for rows that are read in blocks. None shuffles single rows, as in
         the paper, and on a cluster blocks of 8,192; `train_stream` shuffles within chunks.
-    learning_rate : of Adam; a number, or a function of the number of updates so far.
+    learning_rate : learning rate of Adam: a number, or a function of the number of updates so far.
     final_learning_rate : rate at the last step; the rate falls to it geometrically. None keeps the
         rate constant, as in the paper. Resuming with more steps then changes the rates.
     optimizer : `Adam` with other settings, or any object with ``init`` and ``update``, such as an
@@ -70,7 +70,7 @@ class TrainOptions:
         with starting parameters of the right magnitude, see `start_from_counts`.
     smoothing : strength of a Beta prior on the parameters, in pseudo-rows, which prevents
         overfitting on small data; see `smoothing_prior`. 0, as in the paper, for none.
-    seed : of the shuffling and of the perturbations.
+    seed : seed of the shuffling and of the perturbations.
     evaluate_every : steps between two evaluations of held-out rows; 0 for one at the end only.
     callbacks : called after every update with a `StepInfo`; returning True stops training.
     checkpoint : file that the state is written to, atomically, every ``checkpoint_every`` seconds,
@@ -186,7 +186,7 @@ def choose_options(
     ----------
     options : taken as they are; None for ``defaults``.
     changes : new values by name. Unknown names are rejected.
-    defaults : of the function that calls this.
+    defaults : default options of the calling function.
     also : further names that the function knows, for the suggestion in the error.
     """
     if not isinstance(options, TrainOptions | None):

@@ -72,7 +72,7 @@ def learn_chunk(
     state : from `start_stream`, or from the chunk before.
     network : the network that the stream started with; its parameters are ignored.
     method, engine : see `train_stream`.
-    options : of these ``batch_size``, ``learning_rate``, ``parameterization`` and ``seed``.
+    options : uses ``batch_size``, ``learning_rate``, ``parameterization`` and ``seed``.
     """
     chosen = MaxProduct(temperature=1.0) if method is None else method
     n_rows, engine = rows.n_rows, get_engine(engine)

@@ -374,7 +374,7 @@ def gradient(
     network : the graph; its own parameters are not used.
     batch : rows.
     method : how hidden states are inferred.
-    seed : of the perturbations.
+    seed : seed of the perturbations.
     engine : as in `explain`.
 
     Examples
@@ -407,9 +407,9 @@ def update(
     state : the state at which the gradient was taken.
     network : defines which parameters are free.
     total : sum over the rows of the minibatch, from `gradient`.
-    options : of these ``learning_rate``, ``final_learning_rate``, ``steps``, ``optimizer`` and
+    options : uses ``learning_rate``, ``final_learning_rate``, ``steps``, ``optimizer`` and
         ``parameterization``.
-    prior : of the parameters, see `smoothing_prior`.
+    prior : prior of the parameters, see `smoothing_prior`.
     changes : single options by name.
 
     Examples

@@ -133,7 +133,7 @@ class SizeCurve(NamedTuple):
         size is more than one standard error better than independent columns.
     n_components : sizes that were compared, ascending.
     log_p : mean log-likelihood of the validation rows at each size, in nats.
-    standard_error : of the difference between each size and the best, over the rows; 0 at the best.
+    standard_error : standard error of the difference between each size and the best; 0 at the best.
     n_rows : number of validation rows.
     """
 
@@ -309,7 +309,7 @@ def prune_hidden(
     network : from `bipartite`, all parameters free.
     X : observations in any form that `Observations.of` takes.
     max_components : number of hidden nodes to keep at most.
-    seed : of the sample of rows, where there are many.
+    seed : seed of the sample of rows, where there are many.
     engine : as in `explain`.
 
     Examples

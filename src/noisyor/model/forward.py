@@ -85,7 +85,7 @@ def sample(network: Network | FittedModel, n_rows: int, seed: int = 0) -> Sample
     ----------
     network : a `Network` or a fitted estimator.
     n_rows : number of rows.
-    seed : of the random numbers.
+    seed : seed of the random numbers.
 
     Examples
     --------

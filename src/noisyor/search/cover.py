@@ -263,7 +263,7 @@ def refine(
     Parameters
     ----------
     matrix : the data.
-    cover : of the same rows and columns.
+    cover : a cover of the same rows and columns.
     rounds : at most.
     factors : False leaves the factors and the rates as they are.
     engine : as in `explain`.
@@ -525,7 +525,7 @@ def draw_rows(
     weights : (n_rows,), positive.
     count : number of draws. If the weights are integers whose sum is ``count``, each row is drawn
         exactly as often as its weight.
-    generator : of the draws.
+    generator : generator of the draws.
     """
     order = generator.permutation(len(weights))
     ends = np.cumsum(weights[order])

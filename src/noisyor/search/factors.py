@@ -59,8 +59,8 @@ class FoundFactors:
     ----------
     states : uint8 (n_searched, n_components), memberships of the rows that were searched.
     factors : uint8 (n_components, n_columns), most frequent first.
-    rates : of errors.
-    scores : of the best cover after each restart.
+    rates : error rates.
+    scores : scores of the best cover after each restart.
     errors : number of entries of the searched rows that the cover gets wrong, counted by weight.
     rows : (n_searched,) numbers of the searched rows.
     matrix : those rows, dense, and their weights if they have any.

@@ -78,8 +78,8 @@ class FoundFeatures:
     states : uint8 (n_searched, n_components, rows, columns), placements in those images.
     failure : (n_components, height, width) failure probabilities, from counts.
     prior : (n_components,) probabilities of a feature at a place, from counts.
-    rates : of errors.
-    scores : of the best cover after each restart.
+    rates : error rates.
+    scores : scores of the best cover after each restart.
     errors : number of pixels of the searched images that the cover gets wrong.
     images : (n_searched,) numbers of the searched images.
     border : whether features may hang over the border.

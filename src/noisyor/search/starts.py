@@ -214,7 +214,7 @@ def start_from_topics(X: Any, n_components: int, *, seed: int = 0) -> Network:
     ----------
     X : binary data (n_documents, n_words) in any form that `Observations.of` takes.
     n_components : number of topics, at most the number of words or documents.
-    seed : of the sample of documents, if there are very many, and of the factorization.
+    seed : seed of the sample of documents, if there are very many, and of the factorization.
 
     Examples
     --------
@@ -327,7 +327,7 @@ def start_from_parts(
     rows : (n_rows, n_visible); missing entries count as 0 here.
     n_parts : at most the number of rows and of columns.
     noise : one noise probability for all columns, or one for each.
-    seed : of the factorization.
+    seed : seed of the factorization.
     """
     from sklearn.decomposition import NMF
     from sklearn.exceptions import ConvergenceWarning

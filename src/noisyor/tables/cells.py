@@ -197,7 +197,7 @@ def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
 
     Parameters
     ----------
-    name : of the column.
+    name : name of the column.
     values : some of its cells.
     usual : whether the cells before these were 0, 1 or missing.
     """

@@ -187,7 +187,7 @@ class ReadOptions:
     ----------
     format : a key of ``FORMATS``.
     header : whether the first line of a CSV or TSV file names the columns.
-    encoding : of text files.
+    encoding : encoding of text files.
     id_column : name or number (from 0) of the column or JSON field that names the rows.
     id_required : whether a file without that column is an error.
     weights : name or number of the column with the number of rows that each row stands for, as in
@@ -197,7 +197,7 @@ class ReadOptions:
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
     truth : words for 1 and for 0, and perhaps further ones for missing, between slashes:
         ``"y/n"``, ``"2/1"``, ``"1/0/-999"``. ``"x/"`` says that a blank is 0.
-    invert : of images: dark pixels are 1.
+    invert : for images: dark pixels are 1.
     variable : name of the array in an ``.npz`` or ``.mat`` file.
     transpose : the array has a column for each row.
     text_field : column or JSON field with the text of a document, or with a list of items.

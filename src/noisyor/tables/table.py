@@ -125,7 +125,7 @@ def find_roles(
     Parameters
     ----------
     options : ``id_column``, ``weights`` and ``drop`` are used.
-    names : of the columns of the file, distinct, or None.
+    names : names of the columns of the file, distinct, or None.
     width : number of columns.
     where : names the file in errors.
     wanted : names of a model's columns. If given, only these are kept.

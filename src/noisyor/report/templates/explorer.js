@@ -280,7 +280,7 @@
     if (own.length) {
       parts.push(...heading(words.visibles[0].toUpperCase() + words.visibles.slice(1),
         data.shape ? "gray levels: probability that it switches the " + words.visible + " on"
-          : "bar and number: probability that it switches the " + words.visible + " on; ×: how many times as often as usual it is then on, where more often"),
+          : "bar and number: probability that it switches the " + words.visible + " on; ×: lift, shown if above 1"),
         data.shape ? drawing(own, null, 280) : wordList(own));
     }
     const far = data.far[String(k)];

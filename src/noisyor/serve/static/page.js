@@ -399,7 +399,7 @@
     const one = pixelOf(...cursor), mine = known.get(String(one.id));
     by("image-help").textContent = capital(one.name) + ": " + (mine ? mine.state
       : answer ? "on with " + percent(answer.pixels[one.id] / 1000) : "unknown") +
-      ". Click or drag: on. Again: off, then unknown. Grey is how likely a pixel is on.";
+      ". Click or drag: on. Again: off, then unknown. The gray level is the probability that a pixel is on.";
   }
 
   const NEXT = { unknown: "present", present: "absent", absent: "unknown" };
