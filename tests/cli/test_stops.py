@@ -146,3 +146,20 @@ class TestTwoAtOnce:
     def test_no_lock_is_left(self, capsys):
         run(capsys, *FIT, "--out", "m.safetensors", "--steps", "1")
         assert not list(Path().glob(".*"))
+
+
+def test_the_first_checkpoint_is_announced_once(capsys):
+    from noisyor._util.progress import LOG
+    from noisyor.cli.fit import _announce_first_checkpoint
+    from noisyor.learning.state import SAVED
+
+    level = LOG.level
+    _announce_first_checkpoint(Path("zoo.safetensors"))
+    try:
+        LOG.info("something else")
+        assert capsys.readouterr().err == ""
+        for _ in range(2):
+            LOG.info(SAVED, "zoo")
+        assert capsys.readouterr().err.count("noisyor resume zoo.safetensors") == 1
+    finally:
+        LOG.setLevel(level)

@@ -139,7 +139,8 @@ def test_parquet_names_that_repeat():
 
     columns = [pyarrow.array([0, 1]), pyarrow.array([1, 1])]
     pyarrow.parquet.write_table(pyarrow.Table.from_arrays(columns, names=["a", "a"]), "d.parquet")
-    found = rows_of("d.parquet")
+    with pytest.warns(RuntimeWarning, match=r"a \(2\)"):
+        found = rows_of("d.parquet")
     assert found.observations.column_names == ("a", "a (2)")
     np.testing.assert_array_equal(found.observations.to_dense(), [[0, 1], [1, 1]])
 

@@ -102,7 +102,8 @@ def test_all_columns_that_are_not_binary_are_named_at_once():
 
 
 def test_names_that_repeat_are_made_distinct():
-    found = rows_of(written("d.csv", "a,b,a,c,d\n1,0,1,0,1\n"))
+    with pytest.warns(RuntimeWarning, match=r"a \(2\)"):
+        found = rows_of(written("d.csv", "a,b,a,c,d\n1,0,1,0,1\n"))
     assert found.observations.column_names == ("a", "b", "a (2)", "c", "d")
 
 

@@ -7,6 +7,7 @@ any moment can continue. All files of a run lie beside the model file and are re
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import reprlib
@@ -391,6 +392,7 @@ def _run(
         table = read_table(plan.data, ReadOptions.from_json(plan.reading))
         rows = table.observations
         if is_watched:
+            _announce_first_checkpoint(out)
             click.echo(
                 f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True
             )
@@ -407,6 +409,25 @@ def _run(
         else:
             files.remove()
         raise
+
+
+def _announce_first_checkpoint(out: Path) -> None:
+    """Print once that Ctrl-C loses nothing from now on, when the first checkpoint is written."""
+    from noisyor._util.progress import LOG
+    from noisyor.learning.state import SAVED
+
+    class Once(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.msg == SAVED:
+                LOG.removeHandler(self)
+                click.echo(
+                    "stopping is safe from now on: Ctrl-C keeps the best so far, and "
+                    f"noisyor resume {out} --time-limit 1 writes it",
+                    err=True,
+                )
+
+    LOG.addHandler(Once())
+    LOG.setLevel(logging.INFO)
 
 
 def _fit_table(

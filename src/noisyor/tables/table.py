@@ -18,6 +18,7 @@ import numpy as np
 
 from noisyor._util.arrays import BinaryArray, Rows
 from noisyor._util.files import open_binary
+from noisyor._util.progress import warn
 from noisyor.data.columns import align, require, suggest
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
@@ -198,12 +199,20 @@ def as_index(text: str | None, width: int) -> int | None:
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Return the names with a number after those that occurred before: ``a, b, a (2)``."""
+    """Return the names with a number after those that occurred before: ``a, b, a (2)``.
+
+    Warns if there are any.
+    """
     copies: Counter[str] = Counter()
     result = []
     for name in names:
         copies[name] += 1
         result.append(name if copies[name] == 1 else f"{name} ({copies[name]})")
+    repeated = [name for name, times in copies.items() if times > 1]
+    if repeated:
+        first = reprlib.repr(repeated[0]), reprlib.repr(f"{repeated[0]} (2)")
+        more = f"; so do {len(repeated) - 1:,} other names" if len(repeated) > 1 else ""
+        warn(f"repeated column names get a number: the second {first[0]} is now {first[1]}{more}")
     return result
 
 
