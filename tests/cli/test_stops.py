@@ -88,14 +88,14 @@ class TestStops:
         import noisyor.search.factors as factors
 
         theta = nor.load_network("patients.safetensors").theta
-        start = factors.Starts.start
+        start = factors.FactorSearch.start
 
         def interrupted(search, kind, number, size):
             if number == 1:
                 raise KeyboardInterrupt
             return start(search, kind, number, size)
 
-        monkeypatch.setattr(factors.Starts, "start", interrupted)
+        monkeypatch.setattr(factors.FactorSearch, "start", interrupted)
         assert main([*FIT, "--out", "m.safetensors", "--quiet"]) == 130
         assert "to continue: noisyor resume m.safetensors" in capsys.readouterr().err
         assert Path("m.safetensors.checkpoint.search").exists()
@@ -106,7 +106,7 @@ class TestStops:
         assert main(["resume", "n.safetensors", "--time-limit", "1e-3", "--quiet"]) == 0
         assert nor.load_network("n.safetensors").n_hidden == 3
 
-        monkeypatch.setattr(factors.Starts, "start", start)
+        monkeypatch.setattr(factors.FactorSearch, "start", start)
         run(capsys, "resume", "m.safetensors", "--quiet")
         assert nor.load_network("m.safetensors").theta.tobytes() == theta.tobytes()
         assert not list(Path().glob("*.checkpoint*"))

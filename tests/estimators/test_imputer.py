@@ -33,7 +33,7 @@ def test_what_is_observed_stays_and_what_is_missing_is_mostly_right(X, holes):
 def test_probabilities_are_those_of_the_network(holes):
     given, hide = holes
     imputer = NoisyOrImputer(FAST, output="probability").fit(given)
-    expected = nor.inference.predict_visible(imputer.estimator_.network_, given).probability
+    expected = nor.inference.predict_visible(imputer.estimators_[0].network_, given).probability
     np.testing.assert_allclose(imputer.transform(given)[hide], expected[hide])
 
 
@@ -54,7 +54,7 @@ def test_names_and_indicator(holes):
     assert list(filled.columns[:12]) == names
     assert list(filled.columns[12:]) == [f"missingindicator_c{i}" for i in range(1, 12)]
     np.testing.assert_array_equal(filled.to_numpy()[:, 12:].astype(bool), hide[:, 1:])
-    assert imputer.estimator_.network_.visible_names == tuple(names)
+    assert imputer.estimators_[0].network_.visible_names == tuple(names)
 
 
 def test_in_a_pipeline(X, holes):
@@ -99,7 +99,6 @@ def test_several_networks_are_averaged(holes):
     given, hide = holes
     imputer = NoisyOrImputer(FAST, output="probability", n_estimators=3).fit(given)
     assert len(imputer.estimators_) == 3
-    assert imputer.estimator_ is imputer.estimators_[0]
     assert all(one.options == FAST.options for one in imputer.estimators_)
     single = [
         nor.inference.predict_visible(one.network_, given).probability

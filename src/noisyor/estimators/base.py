@@ -67,12 +67,8 @@ from noisyor.model.network import Network
 def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> Observations:
     """Return rows as observations, after scikit-learn's checks of shape and column names.
 
-    Parameters
-    ----------
-    estimator : ``n_features_in_`` and ``feature_names_in_`` are set if ``reset``, else compared;
-        its ``binarize`` is the threshold above which an entry counts as 1.
-    X : (n_rows, n_columns) array, SciPy sparse matrix or frame (pandas, Polars, Arrow) of 0, 1 and
-        NaN or null, or `Observations`.
+    ``n_features_in_`` and ``feature_names_in_`` of the estimator are set if ``reset``, else
+    compared; its ``binarize`` is the threshold above which an entry counts as 1.
     """
     X = getattr(X, "observations", X)  # of a `Table`
     if isinstance(X, Observations):
@@ -161,12 +157,7 @@ def with_numbers(X: Any) -> Any:
 
 
 def with_sample_weight(rows: Observations, sample_weight: Any) -> Observations:
-    """Return the rows with weights; rows of weight 0 are left out.
-
-    Parameters
-    ----------
-    sample_weight : (n_rows,) numbers that are not negative, or None for one each.
-    """
+    """Return the rows with weights (n_rows,), None for one each; rows of weight 0 are left out."""
     if sample_weight is None:
         return rows
     if rows.weights is not None:
@@ -398,14 +389,10 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         self._check_params()
         self.__dict__.pop("_stream", None)
-        if client is not None:
-            if sample_weight is not None:
-                raise InvalidDataError("sample_weight is for rows in memory, not for a cluster")
-            return self._fit_cluster(client, X)
-        if isinstance(X, RowSource):
+        if client is not None or isinstance(X, RowSource):
             if sample_weight is not None:
                 raise InvalidDataError("sample_weight is for rows in memory, not for chunks")
-            return self._fit_source(X)
+            return self._fit_source(X) if client is None else self._fit_cluster(client, X)
         rows = with_sample_weight(self._rows(X, reset=True), sample_weight)
         learned = self._learn(rows, **self._run_options(), **self._options())
         return self._keep(learned, rows)
@@ -564,9 +551,8 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         prepared = PreparedSource(source, lambda X: self._rows(X, reset=False))
         method, options = self._stream_settings()
         given = {name: value for name, value in self._given().items() if name in _OF_A_STREAM}
-        options = replace(
-            options, steps=self.steps, progress=self.progress, **self._run_options(), **given
-        )
+        given |= {"progress": self.progress, **self._run_options()}
+        options = replace(options, steps=self.steps, **given)
         result = train_stream(self.network_, prepared, method, options, engine=self._engine())
         size = (source.n_rows, len(source))
         return self._keep_streamed(result.network, result.history, first, *size)

@@ -53,8 +53,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     Attributes
     ----------
-    estimators_ : the estimators that were fitted, each with its ``network_``; ``estimator_`` is the
-        first of them.
+    estimators_ : the estimators that were fitted, each with its ``network_``.
     one_hot_ : groups of columns of which exactly one is on.
     indicator_ : `sklearn.impute.MissingIndicator`, None without ``add_indicator``.
     n_features_in_, feature_names_in_ : number of columns, and their names if they had any.
@@ -116,13 +115,6 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if self.indicator_ is None:
             return result
         return np.hstack([result, self.indicator_.transform(given)])
-
-    @property
-    def estimator_(self) -> NoisyOrEstimator:
-        """The first estimator that was fitted; usually the only one."""
-        check_fitted(self, "estimators_")
-        first: NoisyOrEstimator = self.estimators_[0]
-        return first
 
     def _chance(self, rows: Observations) -> FloatArray:
         """Return the probability of every entry, (n_rows, n_features); 0 or 1 if observed."""

@@ -33,14 +33,6 @@ class Stability:
     recurrence : (n_hidden,) share of the resamples in which the cause was found again.
     cosine : (n_hidden,) mean cosine between the cause and its match, over the resamples.
     n_resamples : number of resamples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisyor.estimators.stability import Stability
-    >>> found = Stability(np.array([1.0, 0.4]), np.array([0.99, 0.7]), 5)
-    >>> found.recurs
-    array([ True, False])
     """
 
     recurrence: FloatArray
@@ -62,16 +54,7 @@ class Stability:
 
 
 def assess_stability(model: Any, rows: Observations, n_resamples: int, seed: int) -> Stability:
-    """Learn the model again from resampled rows, and match the causes.
-
-    Parameters
-    ----------
-    model : a fitted estimator of causes in one layer.
-    rows : the rows that it was learned from.
-    n_resamples : number of times to learn again. Each time as many rows are drawn with replacement,
-        and another seed is used.
-    seed : seed of the resamples.
-    """
+    """Learn a fitted model again from resampled rows; see `NoisyOrEstimator.stability`."""
     check_count("n_resamples", n_resamples)
     network = model.network_
     if network.n_layers > 1 or isinstance(network.layout, ConvolutionalLayout):
@@ -107,11 +90,7 @@ def matched_cosines(network: Network, other: Network, frequency: FloatArray) -> 
     A cause is described by the probabilities with which it switches on the columns, minus the
     frequencies of the columns. Causes are matched one to one so that the sum of the cosines is
     largest. A cause without a match, or with a negative cosine, or one that does nothing, has 0.
-
-    Parameters
-    ----------
-    network, other : bipartite networks over the same columns.
-    frequency : (n_visible,) how often each column is on.
+    ``frequency`` (n_visible,) is that of each column; both networks are bipartite.
     """
     cosine = _profiles(network, frequency) @ _profiles(other, frequency).T
     rows, columns = linear_sum_assignment(-cosine)

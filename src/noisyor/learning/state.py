@@ -182,12 +182,7 @@ def choose_options(
 ) -> TrainOptions:
     """Return the options given, or the defaults, with some of them changed by name.
 
-    Parameters
-    ----------
-    options : taken as they are; None for ``defaults``.
-    changes : new values by name. Unknown names are rejected.
-    defaults : default options of the calling function.
-    also : further names that the function knows, for the suggestion in the error.
+    Unknown names are rejected; ``also`` are further names for the suggestion in the error.
     """
     if not isinstance(options, TrainOptions | None):
         raise InvalidSettingError(
@@ -261,13 +256,11 @@ class History:
 
     def followed_by(self, later: History) -> History:
         """Return the record of a run followed by that of its continuation."""
+        evaluations = [Evaluation(self.n_steps + step, elbo) for step, elbo in later.evaluations]
         return History(
             np.concatenate([self.elbo, later.elbo]),
             np.concatenate([self.seconds, later.seconds]),
-            (
-                *self.evaluations,
-                *(point._replace(step=self.n_steps + point.step) for point in later.evaluations),
-            ),
+            (*self.evaluations, *evaluations),
             self.forgotten + later.forgotten,
         )
 
@@ -480,13 +473,8 @@ def load_checkpoint(path: PathLike, identity: str, start: TrainingState) -> Chec
 def open_store(path: PathLike, identity: str, *, resume: bool) -> CheckpointStore:
     """Open the file that stores the results of a search, beside the checkpoint of the training.
 
-    If the disk is full, a warning is shown and the search continues without the file.
-
-    Parameters
-    ----------
-    path : the file.
-    identity : hash of the data and of the settings that determine the search.
-    resume : read the file if it exists; otherwise replace it.
+    ``identity`` is that of `search_identity`; with ``resume`` an existing file is read, otherwise
+    replaced. If the disk is full, a warning is shown and the search continues without the file.
     """
     check_place(path)
 

@@ -66,13 +66,7 @@ def learn_chunk(
     """Go through one chunk once; return the new state and the record of its updates.
 
     Feeding chunks one after another gives the same bits as one pass of `train_stream` over them.
-
-    Parameters
-    ----------
-    state : from `start_stream`, or from the chunk before.
-    network : the network that the stream started with; its parameters are ignored.
-    method, engine : see `train_stream`.
-    options : uses ``batch_size``, ``learning_rate``, ``parameterization`` and ``seed``.
+    Of the options, ``batch_size``, ``learning_rate``, ``parameterization`` and ``seed`` are used.
     """
     chosen = MaxProduct(temperature=1.0) if method is None else method
     n_rows, engine = rows.n_rows, get_engine(engine)

@@ -236,14 +236,8 @@ class HeldOut(NamedTuple):
 class Run:
     """A training run: its state and record, and the work after each update.
 
-    Parameters
-    ----------
-    network, method : see `train`.
-    options : with ``steps`` filled in, if the number is known.
-    identified_by : returns the identity of the rows, which a checkpoint must share.
-    n_rows : training rows, counted by weight; None if unknown.
-    held_out : rows to evaluate on, if any.
-    settings : further settings that a checkpoint must share.
+    A checkpoint must share the identity of the rows, which ``identified_by`` returns, and the
+    ``settings``. ``n_rows`` is the number of training rows, counted by weight, if known.
     """
 
     def __init__(
@@ -364,28 +358,10 @@ def gradient(
     seed: int = 0,
     engine: EngineLike = "auto",
 ) -> GradientSum:
-    """Sum the gradient over the rows of a minibatch: the first half of an update.
+    """Sum the gradient over the rows of a minibatch: the first half of `step`.
 
-    The sums of the parts of a minibatch add up (`GradientSum.plus`) to that of the whole.
-
-    Parameters
-    ----------
-    state : from `init`, or from the update before.
-    network : the graph; its own parameters are not used.
-    batch : rows.
-    method : how hidden states are inferred.
-    seed : seed of the perturbations.
-    engine : as in `explain`.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> rows, state = nor.Observations.of(np.eye(2)), nor.learning.init(network)
-    >>> from noisyor.learning.train import gradient
-    >>> total = gradient(state, network, rows, nor.MaxProduct())
-    >>> total.gradient.shape, total.weight
-    ((4,), 2.0)
+    The sums of the parts of a minibatch add up (`GradientSum.plus`) to that of the whole. ``seed``
+    is the seed of the perturbations.
     """
     current = network.with_theta(state.theta)
     return method.gradient(current, batch, seed=seed, step=state.step, engine=engine)
@@ -400,28 +376,9 @@ def update(
     prior: BetaPrior | None = None,
     **changes: Any,
 ) -> TrainingState:
-    """Take one step of the optimizer on the mean gradient: the second half of an update.
+    """Take one step of the optimizer on the mean gradient: the second half of `step`.
 
-    Parameters
-    ----------
-    state : the state at which the gradient was taken.
-    network : defines which parameters are free.
-    total : sum over the rows of the minibatch, from `gradient`.
-    options : uses ``learning_rate``, ``final_learning_rate``, ``steps``, ``optimizer`` and
-        ``parameterization``.
-    prior : prior of the parameters, see `smoothing_prior`.
-    changes : single options by name.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(n_visible=2, n_hidden=1)
-    >>> state = nor.learning.init(network)
-    >>> total = nor.engines.GradientSum(value=-3.0, gradient=np.ones(4), weight=2.0)
-    >>> from noisyor.learning.train import update
-    >>> moved = update(state, network, total, learning_rate=0.1)
-    >>> (moved.theta - state.theta).round(6)
-    array([0.1, 0.1, 0.1, 0.1])
+    ``total`` is the sum over the rows of the minibatch, from `gradient` at the same ``state``.
     """
     options = choose_options(options, changes)
     ascent = total.gradient / total.weight
@@ -457,12 +414,19 @@ def step(
     engine: EngineLike = "auto",
     **changes: Any,
 ) -> tuple[TrainingState, float]:
-    """Do one update from one minibatch: `gradient`, then `update`.
+    """Do one update from one minibatch.
 
     Parameters
     ----------
-    state, network, batch, method, engine : see `gradient`.
-    options, prior, changes : see `update`; the ``seed`` of the options is that of the gradient.
+    state : from `init`, or from the update before.
+    network : the graph, and which parameters are free; its own parameters are not used.
+    batch : rows.
+    method : how hidden states are inferred.
+    options : uses ``learning_rate``, ``final_learning_rate``, ``steps``, ``optimizer``,
+        ``parameterization`` and ``seed``; default ``TrainOptions()``.
+    prior : prior of the parameters, see `smoothing_prior`; None for none.
+    engine : as in `explain`.
+    changes : single options by name.
 
     Returns
     -------
@@ -503,13 +467,8 @@ def smoothing_prior(network: Network, smoothing: float, n_rows: float) -> BetaPr
 
     A leak gets ``smoothing`` pseudo-rows in which its node is on by itself and as many in which it
     is not. An edge gets a tenth of that and fails in nine of ten. Without a prior, a hidden node
-    gets an edge to every column that happens to be on in all of its rows.
-
-    Parameters
-    ----------
-    network : gives the roles of the parameters.
-    smoothing : strength of the prior, in rows.
-    n_rows : number of training rows, or the sum of their weights.
+    gets an edge to every column that happens to be on in all of its rows. ``n_rows`` is the number
+    of training rows, counted by weight.
     """
     if not smoothing:
         return None

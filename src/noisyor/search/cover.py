@@ -260,13 +260,7 @@ def refine(
 ) -> Cover:
     """Flip memberships, then entries of factors, in turn, while the score rises.
 
-    Parameters
-    ----------
-    matrix : the data.
-    cover : a cover of the same rows and columns.
-    rounds : at most.
-    factors : False leaves the factors and the rates as they are.
-    engine : as in `explain`.
+    ``factors=False`` leaves the factors and the rates as they are.
     """
     states, drawn, counts, rates = cover.states, cover.factors, cover.counts, cover.rates
     objective = cover.objective
@@ -520,12 +514,7 @@ def draw_rows(
 ) -> npt.NDArray[np.int64]:
     """Draw ``count`` row indices, ascending, each as often as its share of the weights.
 
-    Parameters
-    ----------
-    weights : (n_rows,), positive.
-    count : number of draws. If the weights are integers whose sum is ``count``, each row is drawn
-        exactly as often as its weight.
-    generator : generator of the draws.
+    If the weights are integers whose sum is ``count``, each row is drawn as often as its weight.
     """
     order = generator.permutation(len(weights))
     ends = np.cumsum(weights[order])

@@ -144,9 +144,7 @@ def search_rows(
     distinct, numbers = observations, np.arange(observations.n_rows)
     if observations.n_rows > ENOUGH_ROWS:
         distinct, numbers = observations.unique_rows()
-    kind = ErrorStarts if objective == "hamming" else Starts
-    starts = kind(distinct, objective, context)
-    search = _Search(starts)
+    search = (ErrorSearch if objective == "hamming" else FactorSearch)(distinct, objective, context)
     with progress_bar(n_restarts, "search", "restarts", context.job) as bar:
         first = None
         if isinstance(n_components, str):
@@ -155,13 +153,13 @@ def search_rows(
         else:
             max_components = int(n_components)
         cover, scores = search.run(max_components, n_restarts, patience, first, bar=bar, keep=True)
-    order = np.argsort(-starts.observations.row_weights @ cover.states, kind="stable")
-    rows, line = _repetitions(starts.rows, numbers)
+    order = np.argsort(-search.observations.row_weights @ cover.states, kind="stable")
+    rows, line = _repetitions(search.rows, numbers)
     searched = observations.take(rows)
-    if len(starts.rows) < distinct.n_rows and starts.observations.weights is not None:
-        scale = starts.observations.weights / distinct.row_weights[starts.rows]
+    if len(search.rows) < distinct.n_rows and search.observations.weights is not None:
+        scale = search.observations.weights / distinct.row_weights[search.rows]
         searched = searched.with_weights(searched.row_weights * scale[line])
-    matrix = Matrix(starts.matrix.ones[line], starts.matrix.observed[line], searched.weights)
+    matrix = Matrix(search.matrix.ones[line], search.matrix.observed[line], searched.weights)
     return FoundFactors(
         states=cover.states[line][:, order],
         factors=cover.factors[order],
@@ -202,18 +200,72 @@ def _checked_patience(settings: SearchSettings) -> int:
     return _PATIENCE[objective] if patience is None else patience
 
 
-class _Search:
-    """The restarts of a search, and the best results so far."""
+class Start(NamedTuple):
+    """Settings of a joint run: flip probability, and candidates per requested factor."""
 
-    def __init__(self, starts: Starts) -> None:
-        self.starts, self.store = starts, starts.context.store
-        self.matrix, self.engine, self.score = starts.matrix, starts.context.engine, starts.score
+    flip_probability: float
+    excess: float
+
+
+STARTS = (
+    Start(0.02, 1.0),
+    Start(0.05, 1.5),
+    Start(0.0, 1.0),
+    Start(0.05, 1.0),
+    Start(0.1, 1.5),
+)
+
+_TRIED_FIRST = 3
+"""Number of kinds of starts that are tried before the best kind gets every second restart."""
+
+_ITERATIONS, _DAMPING = 200, 0.6
+
+_MAX_ENTRIES = 2**18
+"""Above this many entries, a random subset of the rows is searched."""
+
+_MAX_PRODUCTS = 2**26
+"""Rows x factors x columns of a joint run; its memory is eight bytes for each."""
+
+_REPAIRS = 4
+"""Largest number of searches for factors of uncovered entries after each restart."""
+
+_FEWEST_ROWS = 100
+"""Joint runs need at least this many rows; with fewer, a linear factorization is used."""
+
+ENOUGH_ROWS = 1000
+"""Up to this many rows, repeated rows are kept, because each repetition has its own noise."""
+
+_EXTRA = 8
+"""Factors added to a start that has more factors than requested, besides their proportion."""
+
+
+class FactorSearch:
+    """The searched rows, also as a dense matrix, and the restarts of the search."""
+
+    def __init__(self, observations: Observations, objective: Objective, context: Context) -> None:
+        self.rows, self.observations = sample_rows(observations, _MAX_ENTRIES, context.seed)
+        self.matrix = Matrix.of(self.observations)
+        self.objective, self.context = objective, context
+        n_observed = max(self.matrix.n_entries(self.matrix.observed), 1)
+        share = self.matrix.n_entries(self.matrix.ones) / n_observed
+        self.density = float(np.clip(share, 1e-3, 0.9))
+        nothing = np.zeros((0, self.matrix.ones.shape[1]))
+        self.draft = self.cover(np.zeros((len(self.rows), 0)), nothing)
+        """The result if the time limit ends before the first restart."""
+
+    def cover(self, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
+        """Build a cover of the searched rows."""
+        return Cover.of(self.matrix, states, factors, self.objective)
+
+    def score(self, cover: Cover) -> float:
+        """Return the score of a cover; larger is better."""
+        return cover.score(self.matrix)
 
     def first_guess(self, n_restarts: int, patience: int) -> Cover:
         """Double the number of factors until some are unused; return the cover without those."""
         largest = int(max(1, min(self.matrix.ones.shape)))
         size, cover = min(_FIRST_GUESS, largest), None
-        kept = self.store.load("guess")
+        kept = self.context.store.load("guess")
         if kept is not None:
             size, cover = kept.count("size", largest), self._cover_in(kept)
         while True:
@@ -240,7 +292,7 @@ class _Search:
         ``first`` is the cover after the first restart, if known; ``keep`` uses the store.
         """
         best, scores, alone = None, list[float](), dict[Start, float]()
-        kept = self.store.load("restarts") if keep else None
+        kept = self.context.store.load("restarts") if keep else None
         if kept is not None:
             best, scores = self._cover_in(kept), list(kept.numbers("scores"))
             pairs = zip(STARTS, kept.numbers("alone", len(STARTS), gaps=True), strict=True)
@@ -250,21 +302,20 @@ class _Search:
                 if best is not None:
                     best = self._restart(best, len(scores), max_components, alone, bar)
                 else:
-                    best = first or self._first(max_components)
+                    if first is None:
+                        first = self.start(STARTS[0], 0, max_components)
+                        first = self.repair(first, 0, max_components)
+                    best = first
                     alone[STARTS[0]] = self.score(best)
                 scores.append(self.score(best))
                 if keep:
                     each = [alone.get(start, np.nan) for start in STARTS]
                     self._save("restarts", best, scores=scores, alone=each)
             assert best is not None
-            best = prune(self.matrix, best, max_components, engine=self.engine)
+            best = prune(self.matrix, best, max_components, engine=self.context.engine)
         except TimeUpError:
-            best = self._at_most(self.starts.draft if best is None else best, max_components)
+            best = self._at_most(self.draft if best is None else best, max_components)
         return best, scores
-
-    def _first(self, max_components: int) -> Cover:
-        cover = self.starts.start(STARTS[0], 0, max_components)
-        return self.starts.repair(cover, 0, max_components)
 
     def _restart(
         self, best: Cover, number: int, max_components: int, alone: dict[Start, float], bar: Any
@@ -273,16 +324,16 @@ class _Search:
 
         ``alone`` has the best score of each kind of start by itself, and is brought up to date.
         """
-        kind = self.starts.kind(number)
+        kind = self.kind(number)
         if kind is None:
             kind = max((start for start in STARTS if start in alone), key=alone.__getitem__)
         if bar is not None:
             bar.update(1)
             bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
-        new = self.starts.start(kind, number, max_components)
-        both = combine(self.matrix, best, new, max_components, engine=self.engine)
+        new = self.start(kind, number, max_components)
+        both = combine(self.matrix, best, new, max_components, engine=self.context.engine)
         chosen = max((best, new, both), key=self.score)
-        repaired = self.starts.repair(chosen, number, max_components)
+        repaired = self.repair(chosen, number, max_components)
         alone[kind] = max(self.score(new), alone.get(kind, -np.inf))
         return repaired
 
@@ -293,77 +344,16 @@ class _Search:
         return cover.without(self.matrix, order[:excess].tolist())
 
     def _save(self, name: str, cover: Cover, **numbers: list[Any]) -> None:
-        if self.starts.context.job.is_cut_short:
+        if self.context.job.is_cut_short:
             return  # a run without a limit would have come to another cover
         bits = Stored.of_bits("states", cover.states) | Stored.of_bits("factors", cover.factors)
         arrays = {key: np.array(values, np.float64) for key, values in numbers.items()}
-        self.store.save(name, {**bits, **arrays})
+        self.context.store.save(name, {**bits, **arrays})
 
     def _cover_in(self, kept: Stored) -> Cover:
-        states = kept.bits("states", (len(self.starts.rows), None))
+        states = kept.bits("states", (len(self.rows), None))
         shape = (states.shape[1], self.matrix.ones.shape[1])
-        return self.starts.cover(states, kept.bits("factors", shape))
-
-
-class Start(NamedTuple):
-    """Settings of a joint run: flip probability, and candidates per requested factor."""
-
-    flip_probability: float
-    excess: float
-
-
-STARTS = (
-    Start(0.02, 1.0),
-    Start(0.05, 1.5),
-    Start(0.0, 1.0),
-    Start(0.05, 1.0),
-    Start(0.1, 1.5),
-)
-_TRIED_FIRST = 3
-"""Number of kinds of starts that are tried before the best kind gets every second restart."""
-
-_ITERATIONS, _DAMPING = 200, 0.6
-
-_MAX_ENTRIES = 2**18
-"""Above this many entries, a random subset of the rows is searched."""
-
-_MAX_PRODUCTS = 2**26
-"""Rows x factors x columns of a joint run; its memory is eight bytes for each."""
-
-_REPAIRS = 4
-"""Largest number of searches for factors of uncovered entries after each restart."""
-
-_FEWEST_ROWS = 100
-"""Joint runs need at least this many rows; with fewer, a linear factorization is used."""
-
-ENOUGH_ROWS = 1000
-"""Up to this many rows, repeated rows are kept, because each repetition has its own noise."""
-
-_EXTRA = 8
-"""Factors added to a start that has more factors than requested, besides their proportion."""
-
-
-class Starts:
-    """The searched rows, also as a dense matrix, and starting covers of them."""
-
-    def __init__(self, observations: Observations, objective: Objective, context: Context) -> None:
-        self.rows, self.observations = sample_rows(observations, _MAX_ENTRIES, context.seed)
-        self.matrix = Matrix.of(self.observations)
-        self.objective, self.context = objective, context
-        n_observed = max(self.matrix.n_entries(self.matrix.observed), 1)
-        share = self.matrix.n_entries(self.matrix.ones) / n_observed
-        self.density = float(np.clip(share, 1e-3, 0.9))
-        nothing = np.zeros((0, self.matrix.ones.shape[1]))
-        self.draft = self.cover(np.zeros((len(self.rows), 0)), nothing)
-        """The result if the time limit ends before the first restart."""
-
-    def cover(self, states: npt.ArrayLike, factors: npt.ArrayLike) -> Cover:
-        """Build a cover of the searched rows."""
-        return Cover.of(self.matrix, states, factors, self.objective)
-
-    def score(self, cover: Cover) -> float:
-        """Return the score of a cover; larger is better."""
-        return cover.score(self.matrix)
+        return self.cover(states, kept.bits("factors", shape))
 
     def kind(self, number: int) -> Start | None:
         """Return the kind of a start by its index; None for the kind that did best so far."""
@@ -487,8 +477,8 @@ class Starts:
         return plain
 
 
-class ErrorStarts(Starts):
-    """Starts that minimize the number of wrong entries.
+class ErrorSearch(FactorSearch):
+    """A search for the smallest number of wrong entries.
 
     Joint runs look for factors supported by the data. For a given number of factors, starts from
     linear factorizations and from columns, with factors replaced a few at a time, are quicker and

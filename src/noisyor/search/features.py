@@ -334,16 +334,12 @@ class ImageProblem(NamedTuple):
         top, left = rows - 1 - a, columns - 1 - b
         return slice(top, top + height), slice(left, left + width)
 
-    def counts(self, patches: BinaryArray, placements: BinaryArray) -> IntArray:
-        """Count how often each pixel is drawn, (n_images, n_pixels)."""
-        counts = np.zeros((len(placements), *self.image), dtype=np.int32)
-        for f, a, b in zip(*np.nonzero(patches), strict=True):
-            counts += placements[:, f, *self.seen_by(a, b)]
-        return counts.reshape(len(placements), -1)
-
     def cover(self, patches: BinaryArray, placements: BinaryArray) -> PatchCover:
         """Build a cover, with its counts and rates; shapes as in `PatchCover`."""
-        counts = self.counts(patches, placements)
+        images = np.zeros((len(placements), *self.image), dtype=np.int32)
+        for f, a, b in zip(*np.nonzero(patches), strict=True):
+            images += placements[:, f, *self.seen_by(a, b)]
+        counts = images.reshape(len(placements), -1)
         return PatchCover(self, patches, placements, counts, error_rates(self.matrix, counts))
 
 
