@@ -142,15 +142,21 @@ def _working(
         yield context, replace(options, progress=context.job)
 
 
-def _resumable(options: TrainOptions, context: Context) -> TrainOptions:
-    """Return training options without the checkpoint if a time limit cut the start short.
+def _trained(
+    network: Network,
+    rows: Observations,
+    method: Method | None,
+    options: TrainOptions,
+    held_out: Any,
+    context: Context,
+) -> FitResult:
+    """Train from a start; without a checkpoint if a time limit cut the start short.
 
-    A resumed run finishes the start first, and then cannot use a checkpoint of training from other
-    parameters.
+    A resumed run finishes the start first, so a checkpoint of this training would not fit it.
     """
     if context.job.is_cut_short:
-        return replace(options, checkpoint=None, resume=False)
-    return options
+        options = replace(options, checkpoint=None, resume=False)
+    return learn_network(network, rows, method, options, held_out=held_out, engine=context.engine)
 
 
 def _save_start(network: Network, context: Context) -> None:
@@ -296,14 +302,7 @@ def learn_factors(
         if start.is_converged and options is None and "steps" not in changes:
             chosen = replace(chosen, steps=0)
         method = MaxProduct(temperature=1.0) if method is None else method
-        fitted = learn_network(
-            start.network,
-            rows,
-            method,
-            _resumable(chosen, context),
-            held_out=held_out,
-            engine=context.engine,
-        )
+        fitted = _trained(start.network, rows, method, chosen, held_out, context)
     settings = {**start.settings, "init": init, "noise": noise, **fitted.settings}
     network = fitted.network
     if not isinstance(n_components, str) and network.n_hidden < n_components:
@@ -653,14 +652,7 @@ def learn_topics(
         else:
             network = start_from_counts(network, observations)
         method = MaxProduct(ancestors_only=True) if method is None else method
-        fitted = learn_network(
-            network,
-            observations,
-            method,
-            _resumable(chosen, context),
-            held_out=held_out,
-            engine=context.engine,
-        )
+        fitted = _trained(network, observations, method, chosen, held_out, context)
     return replace(fitted, settings={"init": init, **fitted.settings})
 
 
@@ -690,14 +682,7 @@ def _flat(
         if network is None:
             network = _sample_topics(observations, n_components, context)
             _save_start(network, context)
-        fitted = learn_network(
-            network,
-            observations,
-            method,
-            _resumable(chosen, context),
-            held_out=held_out,
-            engine=context.engine,
-        )
+        fitted = _trained(network, observations, method, chosen, held_out, context)
     return replace(fitted, settings={"init": init, **fitted.settings})
 
 
@@ -868,12 +853,5 @@ def learn_features(
             network = initialize(network, init, noise="uniform", seed=chosen.seed)
         if method is None:
             method = MaxProduct(icm=5) if searched else MaxProduct(temperature=1.0)
-        fitted = learn_network(
-            network,
-            observations,
-            method,
-            _resumable(chosen, context),
-            held_out=held_out,
-            engine=context.engine,
-        )
+        fitted = _trained(network, observations, method, chosen, held_out, context)
     return replace(fitted, settings={"init": init, **fitted.settings})
