@@ -88,11 +88,11 @@ class TestStop:
         again = learn_causes(rows, 4, context().with_(store=CheckpointStore(found, None)))
         np.testing.assert_array_equal(again.theta, once.theta)
 
-    def test_the_user_is_told_when_stopping_is_safe(self, truth, caplog):
+    def test_the_log_says_that_the_causes_are_found(self, truth, caplog):
         rows = nor.Observations.of(nor.sample(truth, 300, seed=1).visible)
         with caplog.at_level("INFO", "noisyor"):
             learn_causes(rows, 2, context())
-        assert "safe to stop" in caplog.text
+        assert "causes found" in caplog.text
 
 
 class TestSmoothing:

@@ -90,8 +90,7 @@ def learn_causes(
                 "causes", {"theta": network.theta, "smoothing": np.array([smoothing])}
             )
             context.job.note(
-                f"{network.n_hidden} causes found, {_LAST_ROUNDS} rounds follow that refine them: "
-                "it is safe to stop now (a time limit, or Ctrl-C with a checkpoint)"
+                f"{network.n_hidden} causes found; {_LAST_ROUNDS} rounds follow that refine them"
             )
     return learner.finish(network, smoothing)
 
