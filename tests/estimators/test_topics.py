@@ -1,4 +1,4 @@
-"""Topics as an estimator: their words and names."""
+"""Topics as an estimator: what they are about, and the one that a document is most about."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from topic_documents import WORDS, topic_documents
 
 import noisyor as nor
+from noisyor.errors import InvalidSettingError
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +56,39 @@ def test_words_that_a_file_cannot_mean_are_left_out(model, tmp_path):
 def test_a_hierarchy_has_no_such_list(documents):
     model = nor.TopicModel(n_layers=3, shrink=2, steps=1).fit(documents)
     assert model.topic_words_ is None
+    assert model.main_topic(documents[:5]).max() < model.network_.n_hidden
+
+
+@pytest.mark.parametrize("absent", ["off", "unknown"])
+def test_every_document_with_a_word_has_a_main_topic(model, absent):
+    titles = np.zeros((17, 16), dtype=np.uint8)
+    np.fill_diagonal(titles, 1)  # one word each, and a document without words
+    frame = pd.DataFrame(titles, columns=WORDS)
+    found = model.main_topic(frame, absent=absent)
+    assert found[16] == -1
+    block = [block_of(words) for words in model.topic_words_]
+    assert [block[k] for k in found[:15]] == [k // 5 for k in range(15)]
+    assert 0 <= found[15] < 3
+
+
+def test_the_topic_of_most_words_wins(model):
+    """Five words of one topic and two of another, both surely on: not the first of the two."""
+    both = np.zeros((2, 16), dtype=np.uint8)
+    both[0, :5], both[0, 10:12] = 1, 1
+    both[1, :2], both[1, 10:15] = 1, 1
+    frame = pd.DataFrame(both, columns=WORDS)
+    assert (model.transform(frame).sum(axis=1) == 2).all()
+    block = [block_of(words) for words in model.topic_words_]
+    assert [block[k] for k in model.main_topic(frame)] == [0, 2]
+
+
+def test_blocks_do_not_matter(model, documents, monkeypatch):
+    frame = pd.DataFrame(documents, columns=WORDS)
+    whole = model.main_topic(frame)
+    monkeypatch.setattr("noisyor.estimators.models._BLOCK_CELLS", 16 * 7)
+    np.testing.assert_array_equal(model.main_topic(frame), whole)
+
+
+def test_what_cannot_be(model, documents):
+    with pytest.raises(InvalidSettingError, match="absent"):
+        model.main_topic(documents, absent="maybe")

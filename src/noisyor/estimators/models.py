@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisyor._util.validation import COUNT, COUNT_OR_AUTO, OPTIONS
+from noisyor._util.arrays import LongArray
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, OPTIONS, check_choice
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.estimators.base import NoisyOrEstimator
@@ -22,9 +23,10 @@ from noisyor.learning.recipes import (
     learn_network,
     learn_topics,
 )
+from noisyor.model.forward import edge_matrix
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.names import Kind, hidden_names, topic_words
-from noisyor.model.network import Network, probability_from_theta
+from noisyor.model.network import Network, probability_from_theta, theta_from_probability
 
 
 @dataclass(eq=False, repr=False)
@@ -272,6 +274,10 @@ def _completed(shape: tuple[int, int] | None, n_pixels: int) -> tuple[int, int]:
     return height, width
 
 
+_BLOCK_CELLS = 4_000_000
+_FAINTEST = 1e-12
+
+
 @dataclass(eq=False, repr=False)
 class TopicModel(NoisyOrEstimator):
     """Topics of binary bags of words: a given number, or a hierarchy built from the data.
@@ -301,8 +307,8 @@ class TopicModel(NoisyOrEstimator):
     >>> import numpy as np, noisyor as nor
     >>> X = np.repeat([[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0]], [10, 10, 40], axis=0)
     >>> model = nor.TopicModel(n_components=2).fit(X)
-    >>> model.topic_words_
-    [[0, 1], [2, 3]]
+    >>> model.topic_words_, model.main_topic([[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+    ([[0, 1], [2, 3]], array([ 0,  1, -1]))
     >>> model = nor.TopicModel(n_layers=2, n_parents=1, shrink=2, steps=5).fit(X)
     >>> model.components_.shape, model.prior_.round(1)
     ((2, 4), array([0.2, 0.2]))
@@ -321,6 +327,43 @@ class TopicModel(NoisyOrEstimator):
         given = {name: getattr(self, name) for name in ("n_components", "n_parents", "shrink")}
         options |= {name: value for name, value in given.items() if value is not None}
         return learn_topics(rows, self.n_layers, **options)
+
+    def main_topic(self, X: Any, *, absent: Literal["off", "unknown"] = "off") -> LongArray:
+        """Return the topic that explains most of the words of each document.
+
+        `transform` returns the topics that are more likely on than off. A title of two words often
+        has none, and a long text several. This method divides every word among the topics in
+        proportion to their probability and the strength of their edge, and returns the topic with
+        the largest sum.
+
+        Parameters
+        ----------
+        X : (n_documents, n_features_in_) documents.
+        absent : how absent words count. ``"off"``: as evidence against topics. ``"unknown"``: as
+            unobserved, which suits titles if the model was learned from whole texts.
+
+        Returns
+        -------
+        (n_documents,) indices of topics, in a hierarchy of the lowest layer; -1 for a document
+        without any known word.
+        """
+        check_choice("absent", absent, ("off", "unknown"))
+        rows = self._fitted_rows(X)
+        strength = edge_matrix(self.network_)[: rows.n_visible]
+        noise = theta_from_probability(self.network_.noise_probability)
+        found = np.full(rows.n_rows, -1, dtype=np.int64)
+        known = np.flatnonzero(np.diff(rows.ptr))
+        size = max(1, _BLOCK_CELLS // rows.n_visible)  # so that memory stays bounded
+        for begin in range(0, len(known), size):
+            numbers = known[begin : begin + size]
+            block = rows.take(numbers)
+            ones = block.to_csr().toarray() > 0
+            if absent == "unknown":
+                block = Observations.of(np.where(ones, 1.0, np.nan))
+            chance = self._probabilities(block).toarray()
+            share = ones / np.maximum(noise + chance @ strength.T, _FAINTEST)
+            found[numbers] = (chance * (share @ strength)).argmax(axis=1)
+        return found
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return names of the topics, from the first of ``topic_words_`` if columns have names."""
