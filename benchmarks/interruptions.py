@@ -57,8 +57,8 @@ from noisyor._util.files import write_atomically
 from noisyor.cli import fit as cli_fit
 from noisyor.cli.main import main as noisyor
 from noisyor.engines.contract import FUNCTIONS
+from noisyor.io import sealed_file
 from noisyor.io.model_file import load_model
-from noisyor.learning import state as checkpoint
 from noisyor.learning import train
 from reproduction.__main__ import main as reproduction
 from reproduction.record import Record
@@ -130,7 +130,7 @@ def armed(trap: Trap) -> Iterator[None]:
 
     for module in (progress, train, cli_fit):
         put(module, "time", _Clock(trap))
-    put(checkpoint, "write_atomically", ticking(write_atomically))
+    put(sealed_file, "write_atomically", ticking(write_atomically))
     put(os, "replace", ticking(os.replace))
     put(os, "fsync", ticking(os.fsync))
     for name in FUNCTIONS:
