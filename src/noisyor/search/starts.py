@@ -446,9 +446,14 @@ _CERTAIN = 1e-4
 """Smallest distance of probabilities from 0 and 1, so that few rows do not fix a parameter."""
 
 
-def start_from_counts(
-    network: Network, X: Any, *, smoothing: float = 1.0, max_rows: int = 20_000
-) -> Network:
+_COUNT_SMOOTHING = 1.0
+"""Pseudo-rows of each parameter. In these, an edge fails, and a leak is on as often as its node."""
+
+_MAX_COUNTED_ROWS = 20_000
+"""Largest number of distinct rows that are counted; they are evenly spread over the data."""
+
+
+def start_from_counts(network: Network, X: Any) -> Network:
     """Return the network with noise, priors and failure probabilities from counts.
 
     The same arguments always give the same parameters. Fixed parameters keep their value; tied
@@ -458,9 +463,6 @@ def start_from_counts(
     ----------
     network : from `layered`: a node's parents are listed nearest first.
     X : binary data (n_rows, n_visible) in any form that `Observations.of` takes.
-    smoothing : strength of the prior of each parameter, in pseudo-rows. In these, an edge fails,
-        and a leak is on as often as its node in the data.
-    max_rows : distinct rows that are counted at most, evenly spread over the data.
 
     Examples
     --------
@@ -471,21 +473,16 @@ def start_from_counts(
     >>> start.prior_probability.round(2)
     array([0.17, 0.17])
     """
-    if not (np.isfinite(smoothing) and smoothing > 0):
-        raise InvalidSettingError(f"smoothing must be positive, got {smoothing}")
-    if max_rows < 1:
-        raise InvalidSettingError(f"max_rows must be at least 1, got {max_rows}")
     observations, _ = Observations.of(X, n_visible=network.n_visible).unique_rows()
-    if observations.n_rows > max_rows:
-        observations = observations.take(
-            np.linspace(0, observations.n_rows - 1, max_rows).astype(np.int64)
-        )
+    if observations.n_rows > _MAX_COUNTED_ROWS:
+        index = np.linspace(0, observations.n_rows - 1, _MAX_COUNTED_ROWS).astype(np.int64)
+        observations = observations.take(index)
     rows_on = _rows_by_column(observations.to_csr())
     rows_missing = _rows_by_column(observations.missing_csr())
     weights = observations.row_weights
     rows_on += _hidden_rows(network, rows_on, weights)
     rows_missing += [np.empty(0, dtype=np.int64)] * network.n_hidden
-    theta = noisy_or_em(network, rows_on, rows_missing, weights, smoothing)
+    theta = noisy_or_em(network, rows_on, rows_missing, weights)
     return network.with_theta(np.where(network.free, theta, network.theta))
 
 
@@ -613,7 +610,6 @@ def noisy_or_em(
     rows_on: list[LongArray],
     rows_missing: list[LongArray],
     weights: FloatArray,
-    smoothing: float,
 ) -> FloatArray:
     """Return maximum-likelihood parameters (n_params,), given which nodes are on in each row.
 
@@ -623,20 +619,19 @@ def noisy_or_em(
     rows_on, rows_missing : for every node, visible ones first, the rows in which it is on, and in
         which it is unobserved.
     weights : (n_rows,) of all rows.
-    smoothing : see `start_from_counts`.
     """
     events = _events(network, rows_on, rows_missing, weights)
     weight = events.weight[events.event]
     is_leak = network.roles != "failure"
     at_work = np.bincount(events.param, weight, network.n_params)
     rate = (at_work + 0.5) / np.maximum(events.exposed + 1.0, at_work + 1.0)
-    bonus = np.where(is_leak, smoothing * rate, 0.0)
+    bonus = np.where(is_leak, _COUNT_SMOOTHING * rate, 0.0)
     p = np.clip(rate, _CERTAIN, 0.5)
     for _ in range(_EM_ROUNDS):
         theta = theta_from_probability(p)
         total = np.bincount(events.event, theta[events.param], len(events.weight))
         fired = (p[events.param]) / probability_from_theta(total)[events.event]
         caused = np.bincount(events.param, weight * fired, network.n_params)
-        p = np.clip((caused + bonus) / (events.exposed + smoothing), 1e-5, 1 - _CERTAIN)
+        p = np.clip((caused + bonus) / (events.exposed + _COUNT_SMOOTHING), 1e-5, 1 - _CERTAIN)
     edges = theta_from_failure(np.minimum(1 - p, _LARGEST_FAILURE))
     return np.where(is_leak, theta_from_probability(p), edges)
