@@ -100,7 +100,7 @@ _MAX_LOG_CHANCE = -20.0
 
 
 class OneHot(NamedTuple):
-    """A group of columns of which exactly one is on, and the number of rows that show all of it."""
+    """A group of columns of which exactly one is on, and the number of rows without gaps in it."""
 
     columns: range
     n_rows: int

@@ -547,7 +547,7 @@ def few_configurations(network: Network) -> bool:
 
 
 def _possible(network: Network, exact: bool) -> Network:
-    """Return the network with so little noise that every row has a probability.
+    """Return the network with a tiny noise, so that every row has a positive probability.
 
     If states are sampled, failures have a smallest probability as well.
     """

@@ -109,10 +109,10 @@ def train_phases(
     ----------
     network, X, held_out, engine : see `train`.
     phases : at least one, each with its number of steps.
-    options, changes : of all phases; ``steps`` and ``passes`` are those of the phases. Every phase
-        writes to the path ``checkpoint`` with its own suffix. With ``resume`` training
-        continues in the phase that was interrupted; finished phases are not run again. A callback
-        that stops a phase stops the run.
+    options, changes : options of all phases; the phases set ``steps`` and ``passes``. Every phase
+        writes to the path ``checkpoint`` with its own suffix. With ``resume`` training continues in
+        the phase that was interrupted; finished phases are not run again. A callback that stops a
+        phase stops the run.
     on_bad_checkpoint : whether a checkpoint that is damaged or belongs to another run is an error,
         or is discarded and its phase restarted.
 

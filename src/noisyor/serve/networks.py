@@ -158,5 +158,5 @@ class NetworkSubject:
 
     @property
     def _is_drawn(self) -> bool:
-        """Whether there is an image to draw."""
+        """Return whether there is an image to draw."""
         return len(self.network.visible_shape) == 2 and self.network.n_visible <= _MOST_PIXELS

@@ -23,7 +23,7 @@ enters the arithmetic."""
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A network with its parameters spread over edges, ``theta``, and nodes, ``leak``."""
+    """A network with its parameters by edge, ``theta``, and by node, ``leak``."""
 
     network: Network
 
