@@ -211,7 +211,6 @@ def _numbers(runs: Sequence[Run]) -> dict[str, Any]:
         "blank": blank,
         "charge": charge,
         "printed": blank - charge,
-        "cost": _cost([run for run in of_experiment(runs, "text") if run["method"] == "local-vi"]),
     }
 
 
