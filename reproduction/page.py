@@ -658,7 +658,10 @@ def _missing_variants(tables: Tables) -> str:
             for line in tables[name]
             if (line.group.method, line.group.noise) == ("mp-two-stage", "uniform")
         }
-        parts.append(f"{len(cases - right)} of {len(cases)} cases of {name}")
+        if cases - right:
+            parts.append(f"{len(cases - right)} of {len(cases)} cases of {name}")
+    if not parts:
+        return ""
     return (
         f"The noise of the software (`--noise uniform`) has not been run on {' and '.join(parts)}."
     )
