@@ -90,7 +90,7 @@ def learn_causes(
                 "causes", {"theta": network.theta, "smoothing": np.array([smoothing])}
             )
             context.job.note(
-                f"{network.n_hidden} causes found; {_LAST_ROUNDS} rounds follow that refine them"
+                f"causes found: {network.n_hidden}; {_LAST_ROUNDS} rounds follow that refine them"
             )
     return learner.finish(network, smoothing)
 
