@@ -264,3 +264,9 @@ class TestResume:
                 nor.learn_factors(rows, "auto", checkpoint=tmp_path / "run", **options)
         again = nor.learn_factors(rows, "auto", checkpoint=tmp_path / "run", resume=True, **options)
         assert again.network.theta.tobytes() == whole.network.theta.tobytes()
+
+
+def test_factors_describe_a_table_of_more_factors_than_half_its_columns():
+    data = generate_bmf(100, 60, 901)
+    fitted = nor.learn_factors(data.train, 60, n_restarts=1, seed=901, steps=1, progress=False)
+    assert fitted.settings["objective"] == "mdl"

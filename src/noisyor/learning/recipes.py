@@ -200,8 +200,8 @@ _FEW_ROWS = 40
 """With fewer rows than this, no validation rows choose the number of causes."""
 
 _TEST_ROWS, _TEST_FACTORS = 300, 32
-"""Rows and factors of the quick start that chooses the objective. If more causes are requested, it
-looks for as many factors, but at most half the number of columns."""
+"""Rows of the quick start that chooses the objective, and factors that it looks for, at most half
+the number of columns. If more causes are requested, it looks for as many."""
 
 _MAX_CODE_LENGTH = 0.6
 """Factors describe a table if they need at most this share of the code length of independent
@@ -385,8 +385,11 @@ class _FactorSearch:
             return "mdl"
         _, some = sample_rows(rows, _TEST_ROWS * rows.n_visible, self.context.seed)
         context = self.context.with_(store=self.context.store.scoped("test"))
-        asked = 2 * _TEST_FACTORS if isinstance(self.n_components, str) else self.n_components
-        number = min(max(_TEST_FACTORS, asked), max(1, rows.n_visible // 2))
+        half = max(1, rows.n_visible // 2)
+        if isinstance(self.n_components, str):
+            number = min(2 * _TEST_FACTORS, half)
+        else:  # fewer factors than asked for would not describe a table that is made of so many
+            number = max(min(_TEST_FACTORS, half), self.n_components)
         settings = SearchSettings(number, n_restarts=1, patience=1)
         with context.job.until(0.2):
             found = search_rows(some, settings, context)
