@@ -120,6 +120,18 @@ def test_given_features_treat_rows_independently():
     assert np.isinf(whole.feature_beliefs).all()
 
 
+@pytest.mark.parametrize("schedule", ["collapsed", "two-stage"])
+def test_given_features_stay_as_given(schedule):
+    """Messages of the two-stage schedule diverge and outweigh the log-odds of a clamped feature."""
+    X, _, V = boolean_product(60, 20, 60, seed=1)
+    given = V ^ (np.random.default_rng(3).random(V.shape) < 0.05)
+    found = pmp_factorize(X, settings=beliefs(200, schedule=schedule), features=given)
+    np.testing.assert_array_equal(found.features, given)
+    np.testing.assert_array_equal(found.feature_beliefs, np.where(given, np.inf, -np.inf))
+    drawn = found.states.astype(int) @ given.astype(int) > 0
+    np.testing.assert_array_equal(found.reconstruction, drawn)
+
+
 def test_seed_and_temperature_decide_the_noise():
     X, _, _ = boolean_product(10, 3, 12, 3)
     one, again, other = (

@@ -309,7 +309,10 @@ def _run(
     by_row = given is not None and settings.schedule == "collapsed"
     total, unit = (len(pixels), "rows") if by_row else (settings.iterations, "iterations")
     with progress_bar(total, "joint max-product", unit, progress) as bar:
-        return runner.joint_max_product(unaries, options, bar.update)
+        result = runner.joint_max_product(unaries, options, bar.update)
+    # The two-stage schedule clamps given features by finite log-odds. Messages that diverge can
+    # outweigh them, but the features are given all the same.
+    return result if given is None else result._replace(features=features)
 
 
 def _factorization(
