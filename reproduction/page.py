@@ -169,7 +169,7 @@ def _differences(tables: Tables) -> str:
     if not rows:
         return ""
     text = (
-        f"The {len(rows)} numbers that are not those of the paper. *diff.* is in standard errors "
+        f"The {len(rows)} numbers that differ from the paper's. *diff.* is in standard errors "
         "of the difference, positive where ours is better; for shares it is p."
     )
     columns = (

@@ -115,7 +115,7 @@ CAUSES = {
         "The record keeps those runs; each was repeated. Our default order, collapsed, makes few "
         "errors. On deconvolution the paper's text names the priors of the "
         "original experiment, 0.01 for an activation, and the authors' software has 1e-75; only "
-        "with 1e-75 are the features those of the paper.",
+        "with 1e-75 do the features agree with the paper's.",
     ),
     "text": (
         "Text: local variational inference and starts",

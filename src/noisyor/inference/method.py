@@ -6,6 +6,7 @@ in blocks, so that memory stays bounded and progress can be shown.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -222,7 +223,7 @@ class Posterior:
         )
 
 
-class BlockMethod:
+class BlockMethod(ABC):
     """The part that methods share: the posterior is inferred in blocks of rows.
 
     Without noise each distinct row is inferred once, and rows that are equal to it get a copy,
@@ -266,23 +267,23 @@ class BlockMethod:
         found = method.posterior(network, observations, engine=engine, progress=progress)
         return Bounds(found.log_joint, found.log_joint if found.elbo_vi is None else found.elbo_vi)
 
+    @abstractmethod
     def at_test_time(self) -> BlockMethod:
         """Return the same settings for evaluation: no noise, one explanation per row."""
-        raise NotImplementedError
 
     def _engine(self, engine: EngineLike) -> EngineLike:
         """Return the engine to use for a requested ``engine``."""
         return engine
 
+    @abstractmethod
     def _row_bytes(self, network: Network) -> int:
         """Return the memory that the result of a row takes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _infer(
         self, runner: Runner, key: NoiseKey, observations: Observations, clamp: BinaryArray | None
     ) -> Posterior:
         """Infer the rows of one block."""
-        raise NotImplementedError
 
 
 def concatenate(parts: Sequence[Posterior]) -> Posterior:
