@@ -91,7 +91,7 @@ def test_every_number_of_the_paper_is_counted_once():
 def test_every_kind_of_difference_has_a_cause():
     for name in NAMES:
         for cell in paper_cells(name):
-            assert cause_of(name, cell.method, cell.steps or 0, cell.metric) in CAUSES
+            assert cause_of(name, cell.method) in CAUSES
 
 
 def test_without_runs_everything_is_missing(tmp_path):
