@@ -44,7 +44,6 @@ from noisyor.engines.numpy.rows import rows_of
 from noisyor.engines.registry import get_engine
 from noisyor.errors import MissingExtraError
 from noisyor.explanation.attribution import attribute_findings
-from noisyor.inference.max_product import elbo_mp
 from noisyor.model.network import THETA_MIN
 
 EXACT = 1e-9
@@ -476,7 +475,6 @@ def check_modes(problem: Problem, truth: Enumeration, engine: Any, checks: Check
     for k in range(network.n_hidden):
         flipped = truth.index(found["mode after ICM"].states.toarray()) ^ (1 << k)
         checks.at_most("single flips", truth.table[np.arange(len(flipped)), flipped], refined)
-    checks.at_most("Elbo^MP", elbo_mp(found["samples"]), truth.log_p)
 
 
 def check_tree(
@@ -594,10 +592,8 @@ def check_probabilities(
     weights = np.ones(len(problem.rows)) if problem.weights is None else problem.weights
     checks.near("mean log_probability", found.mean, weights @ truth.log_p / weights.sum())
 
-    # Chains of the NumPy engine are slow. Chains change totals by differences, which lose the
-    # digits of leaks below those that training allows.
-    tiny = network.theta[network.leak_param].min() < THETA_MIN
-    if not tiny and (engine.name != "numpy" or random.random() < 1 / 6):
+    # Chains of the NumPy engine are slow.
+    if not has_tiny_leaks(network) and (engine.name != "numpy" or random.random() < 1 / 6):
         check_evidence(problem, truth, engine, random, checks)
     for observed in ("left-out", "kept"):
         guess = nor.inference.predict_visible(
@@ -608,6 +604,14 @@ def check_probabilities(
             expected = np.where(np.isnan(problem.rows), expected, problem.rows)
         checks.near(f"predict_visible, {observed}", guess.probability, expected)
         checks.near("predict_visible, causes", guess.hidden, truth.marginals)
+
+
+def has_tiny_leaks(network: nor.Network) -> bool:
+    """Tell whether a leak is below those that training allows.
+
+    Compiled chains change totals by differences, which lose the digits of such a leak.
+    """
+    return bool(network.theta[network.leak_param].min() < THETA_MIN)
 
 
 def check_evidence(
@@ -777,25 +781,25 @@ def check_agreement(
     network, evidence = problem.network, Evidence.of(problem.network, problem.observations)
     weight = evidence.total_weight
     options = MeanFieldOptions(False, 3, 4, 4, -1.0, -1.0)
-    sweeps, means = [], []
-    for name in ("numpy", "numba"):
-        engine = engines[name]
-        prepared = engine.prepare(network)
-        sweeps.append(engine.gibbs_sweep(prepared, evidence, states, NoiseKey(1, 2)))
-        means.append(engine.mean_field_gradient(prepared, evidence, options))
-    checks.near("states of a Gibbs sweep", sweeps[1].states, sweeps[0].states)
-    checks.near(
-        "expected successes",
-        sweeps[1].successes,
-        sweeps[0].successes,
-        atol=checks.rounding * weight,
-    )
-    checks.near(
-        "expected trials", sweeps[1].trials, sweeps[0].trials, atol=checks.rounding * weight
-    )
+    prepared = {name: engines[name].prepare(network) for name in ("numpy", "numba")}
+    means = [
+        engines[name].mean_field_gradient(own, evidence, options) for name, own in prepared.items()
+    ]
     checks.near(
         "mean-field bound by engine", means[1].value, means[0].value, atol=checks.rounding * weight
     )
+    if has_tiny_leaks(network):
+        return
+    plain, compiled = (
+        engines[name].gibbs_sweep(own, evidence, states, NoiseKey(1, 2))
+        for name, own in prepared.items()
+    )
+    # What is left of a total when a cause is switched off has an absolute error.
+    leak = network.theta[network.leak_param].min()
+    atol = checks.rounding * weight * (1.0 + 1e-5 / leak)
+    checks.near("states of a Gibbs sweep", compiled.states, plain.states)
+    checks.near("expected successes", compiled.successes, plain.successes, atol=atol)
+    checks.near("expected trials", compiled.trials, plain.trials, atol=atol)
 
 
 # ---- the program

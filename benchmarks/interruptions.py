@@ -57,7 +57,7 @@ from noisyor._util.files import write_atomically
 from noisyor.cli import fit as cli_fit
 from noisyor.cli.main import main as noisyor
 from noisyor.engines.contract import FUNCTIONS
-from noisyor.io import sealed_file
+from noisyor.io import model_file
 from noisyor.io.model_file import load_model
 from noisyor.learning import train
 from reproduction.__main__ import main as reproduction
@@ -130,7 +130,7 @@ def armed(trap: Trap) -> Iterator[None]:
 
     for module in (progress, train, cli_fit):
         put(module, "time", _Clock(trap))
-    put(sealed_file, "write_atomically", ticking(write_atomically))
+    put(model_file, "write_atomically", ticking(write_atomically))
     put(os, "replace", ticking(os.replace))
     put(os, "fsync", ticking(os.fsync))
     for name in FUNCTIONS:
@@ -367,12 +367,8 @@ def works() -> dict[str, Work]:
         ),
         "explain": _files("explain", "{in}/model", "{in}/rows.npy"),
         "evaluate": _files("evaluate", "{in}/model", "{in}/rows.npy"),
-        "sample": _files("sample", "{in}/model", "--out", "{out}/rows.npz", "--force", "--quiet"),
         "report": _files(
             "report", "{in}/model", "{in}/rows.npy", "--out", "{out}/page.html", "--quiet"
-        ),
-        "export": _files(
-            "export", "{in}/model", "--to", "json", "--out", "{out}/m", "--force", "--quiet"
         ),
         "train_stream": _function(nor.train_stream, _start, chunks, batch_size=10, passes=3),
         "learn_network": _function(nor.learn_network, _start, table, steps=30, batch_size=10),

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from noisyor._util.files import write_atomically
-from noisyor.cli.run import printable, run_command_line
+from noisyor.cli.common import printable, run_command_line
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.learning.initialize import Noise
 from reproduction import NAMES, experiment, runner

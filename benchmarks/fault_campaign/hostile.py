@@ -117,11 +117,9 @@ def _commands(folder: Path) -> list[list[str]]:
     return [
         ["info", model],
         ["info", model, "--json"],
-        ["explain", model, rows, "--rows", "0", "--samples", "4"],
-        ["explain", model, "--observe", "c1", "--method", "exact"],
+        ["explain", model, rows, "--rows", "0"],
+        ["explain", model, "--observe", "c1"],
         ["evaluate", model, rows, "--quick"],
-        ["sample", model, "-n", "3", "--out", str(folder / "s.csv"), "--force", "--quiet"],
-        *(["export", model, "--to", to, *out] for to in ("graphml", "json", "csv")),
         ["report", model, *out],
         ["report", model, rows, "--max-rows", "5", *out],
     ]

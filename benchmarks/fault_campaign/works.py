@@ -145,7 +145,7 @@ def save(folder: Path) -> str:
         if path.exists():
             nor.load_network(path)
         nor.save_network(path, learned, metadata={"number": number})
-    return json.dumps([nor.load_network(path).theta.tolist(), nor.io.read_metadata(path)])
+    return json.dumps([nor.load_network(path).theta.tolist(), nor.io.load_model(path).metadata])
 
 
 WORKS: dict[str, Work] = {

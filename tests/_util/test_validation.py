@@ -12,10 +12,10 @@ from noisyor._util.validation import (
     COUNT,
     COUNT_OR_ZERO,
     NOT_NEGATIVE,
+    POSITIVE,
     Rule,
     check_choice,
     check_count,
-    check_positive,
     check_seed,
     check_settings,
     choice,
@@ -75,7 +75,6 @@ def test_settings_of_an_object_are_checked_in_order() -> None:
 
 def test_checked_values_are_plain() -> None:
     assert type(check_count("n", np.int64(3))) is int
-    assert type(check_positive("rate", np.float32(0.5))) is float
     assert type(check_seed(np.uint8(3))) is int
     assert check_choice("kind", "a", ("a", "b")) == "a"
 
@@ -85,7 +84,7 @@ def test_single_values_are_refused_by_name() -> None:
         check_count("n_chains", 1, 2)
     for value in (0, -1.0, NAN, INFINITY, None):
         with pytest.raises(InvalidSettingError, match=r"^rate must be a positive number, got"):
-            check_positive("rate", value)
+            POSITIVE.check("rate", value)
     with pytest.raises(InvalidSettingError, match=r"^kind must be 'a' or 'b', got 'c'$"):
         check_choice("kind", "c", ("a", "b"))
     for value in (-1, 2**63, 0.5, True, "0"):

@@ -14,11 +14,11 @@ from patients_table import FIT, NAMES, patients, run
 
 import noisyor as nor
 from noisyor.cli.main import main
-from noisyor.io.model_file import read_metadata
+from noisyor.io.model_file import load_model
 from noisyor.tables import ReadOptions
 from noisyor.tables.table import read_table
 
-COMMANDS = ("fit", "resume", "explain", "evaluate", "sample", "export", "info")
+COMMANDS = ("fit", "resume", "explain", "evaluate", "info")
 pytestmark = pytest.mark.usefixtures("patients_folder")
 
 
@@ -32,7 +32,7 @@ class TestHelp:
 
 class TestFit:
     def test_the_model_says_where_it_comes_from(self):
-        told = read_metadata("patients.safetensors")
+        told = load_model("patients.safetensors").metadata
         data = read_table("patients.csv", ReadOptions(id_column="patient")).observations
         assert told["kind"] == "factors"
         assert told["data"]["sha256"] == data.fingerprint()
@@ -74,7 +74,7 @@ class TestFit:
     def test_nothing_held_out(self, capsys):
         text = run(capsys, *FIT, "--force", "--held-out", "0")
         assert "on the training rows" in text
-        assert "training_elbo" in read_metadata("patients.safetensors")["metrics"]
+        assert "training_elbo" in load_model("patients.safetensors").metadata["metrics"]
 
     def test_an_aggregated_table(self, capsys):
         top, *lines = patients().splitlines()
@@ -87,7 +87,7 @@ class TestFit:
         text = run(capsys, "fit", "counts.csv", *arguments, "--steps", "20")
         assert "80 rows that stand for 120, 12 columns" in text
         assert "12 held-out rows" in text
-        assert read_metadata("counts.safetensors")["reading"]["weights"] == "n"
+        assert load_model("counts.safetensors").metadata["reading"]["weights"] == "n"
         records = [
             json.loads(run(capsys, "evaluate", "counts.safetensors", data, "--json"))
             for data in ("counts.csv", "long.csv")  # the model knows the column, if there is one
@@ -100,7 +100,7 @@ class TestFit:
         Path("link.safetensors").symlink_to("patients.safetensors")
         run(capsys, *FIT, "--steps", "5", "--out", "link.safetensors", "--force", "--quiet")
         assert Path("link.safetensors").is_symlink()
-        assert read_metadata("patients.safetensors")["settings"]["steps"] == 5
+        assert load_model("patients.safetensors").metadata["settings"]["steps"] == 5
 
     def test_topics(self, capsys):
         random = np.random.default_rng(1)
@@ -182,11 +182,11 @@ class TestExplain:
 
     @pytest.mark.parametrize("command", ["explain", "evaluate"])
     def test_the_model_file_is_read_once(self, capsys, monkeypatch, command):
-        import noisyor.io.sealed_file as sealed_file
+        import noisyor.io.model_file as model_file
 
-        opened, content = [], sealed_file._content
+        opened, content = [], model_file._content
         monkeypatch.setattr(
-            sealed_file, "_content", lambda path: opened.append(path) or content(path)
+            model_file, "_content", lambda path: opened.append(path) or content(path)
         )
         run(capsys, command, "patients.safetensors", "patients.csv")
         assert len(opened) == 1
@@ -228,25 +228,7 @@ class TestEvaluate:
         assert "independent columns" in text
 
 
-class TestSample:
-    @pytest.mark.parametrize("ending", ["csv", "npz"])
-    def test_what_is_read_back(self, capsys, ending):
-        out = f"x.{ending}"
-        run(capsys, "sample", "patients.safetensors", "-n", "50", "--seed", "3", "--out", out)
-        network = nor.load_network("patients.safetensors")
-        drawn = nor.sample(network, 50, seed=3)
-        found = read_table(out, None, network).observations
-        np.testing.assert_array_equal(found.to_dense(), drawn.visible.toarray())
-        assert main(["sample", "patients.safetensors", "--out", out]) == 2
-        assert "--force" in capsys.readouterr().err
-
-
-class TestExportAndInfo:
-    @pytest.mark.parametrize("to", ["graphml", "json", "csv"])
-    def test_export(self, capsys, to):
-        run(capsys, "export", "patients.safetensors", "--to", to, "--out", f"x.{to}", "--quiet")
-        assert "fever" in Path(f"x.{to}").read_text()
-
+class TestInfo:
     def test_info(self, capsys):
         text = run(capsys, "info", "patients.safetensors", "--top", "1")
         for word in ("factors", "12 findings", "3 causes", "120 rows", "held_out_elbo", "2 more"):

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 import noisyor as nor
 from noisyor.data import chunks
 from noisyor.errors import InvalidDataError, InvalidSettingError, ModelFileError
-from noisyor.io.model_file import read_metadata
+from noisyor.io.model_file import load_model
 
 NAMES = [f"word {i}" for i in range(12)]
 
@@ -286,9 +286,9 @@ def test_files(estimator, X, tmp_path):
     assert again.score(frame) == estimator.score(frame)
     assert again.components_.shape == estimator.components_.shape
     np.testing.assert_array_equal(again.prior_, estimator.prior_)
-    assert {**again.provenance_, "estimator": read_metadata(path)["estimator"]} == read_metadata(
+    assert {**again.provenance_, "estimator": load_model(path).metadata["estimator"]} == load_model(
         path
-    )
+    ).metadata
     same = {"steps", "batch_size", "learning_rate", "method", "output"}
     ours, theirs = estimator.get_params(), again.get_params()
     assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
@@ -299,7 +299,7 @@ def test_files(estimator, X, tmp_path):
 def test_the_file_says_where_the_model_came_from(estimator, X, tmp_path):
     path = tmp_path / "model.safetensors"
     estimator.fit(X).save(path)
-    metadata = read_metadata(path)
+    metadata = load_model(path).metadata
     assert metadata["kind"] in ("factors", "topics", "features", "network")
     assert metadata["data"]["sha256"] == nor.Observations.of(X).fingerprint()
     assert metadata["settings"]["steps"] == 30

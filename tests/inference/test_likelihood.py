@@ -55,3 +55,15 @@ def test_a_row_has_its_value_wherever_it_stands(sampled):
     weighted_rows = nor.Observations.of(x[:6]).with_weights([1, 2, 3, 4, 5, 6])
     found = log_probability(network, weighted_rows, seed=3)
     assert found.mean == pytest.approx(np.average(every[:6], weights=range(1, 7)))
+
+
+def test_two_chains_suffice_for_a_mean_over_rows(sampled):
+    failure = np.random.default_rng(0).uniform(0.1, 0.9, (6, 12))
+    network = nor.bipartite(12, 6, failure_probability=failure, prior_probability=0.2)
+    rows = nor.sample(network, 300, seed=1).visible
+    exact = nor.inference.enumerate_posterior(network, rows).log_likelihood
+    few, many = (log_probability(network, rows, n_chains=n) for n in (2, 8))
+    assert few.mean == pytest.approx(exact.mean(), abs=0.05)
+    assert few.mean_error > many.mean_error
+    with pytest.raises(nor.errors.InvalidSettingError, match="n_chains"):
+        log_probability(network, rows, n_chains=1)

@@ -15,8 +15,14 @@ from safetensors.numpy import save
 import noisyor as nor
 import noisyor._util.files
 from noisyor.errors import InvalidSettingError, ModelFileError
-from noisyor.io.model_file import FORMAT, load_model, load_network, read_metadata, save_network
-from noisyor.io.sealed_file import _seal, is_sealed
+from noisyor.io.model_file import (
+    FORMAT,
+    _seal,
+    is_sealed,
+    load_model,
+    load_network,
+    save_network,
+)
 from noisyor.model.builders import bipartite, from_edges
 
 DATA = Path(__file__).parent / "data"
@@ -28,7 +34,7 @@ class TestRoundTrip:
         path = tmp_path / "model.safetensors"
         save_network(path, NETWORKS[name])
         assert_same(load_network(path), NETWORKS[name])
-        assert read_metadata(path) == {}
+        assert load_model(path).metadata == {}
 
     def test_extreme_parameters(self, tmp_path):
         network = bipartite(2, 2)
@@ -40,12 +46,12 @@ class TestRoundTrip:
     def test_metadata_comes_back(self, model):
         metadata = {"seed": 1, "note": "ü\n", "nested": {"list": [1.5, None, True]}}
         save_network(str(model), NETWORKS["bipartite"], metadata=metadata)
-        assert read_metadata(str(model)) == metadata
+        assert load_model(str(model)).metadata == metadata
 
     def test_network_and_metadata_in_one_read(self, model, monkeypatch):
         hashed = []
         monkeypatch.setattr(
-            "noisyor.io.sealed_file._seal", lambda told: hashed.append(1) or _seal(told)
+            "noisyor.io.model_file._seal", lambda told: hashed.append(1) or _seal(told)
         )
         network, metadata = load_model(model)
         assert_same(network, NETWORKS["convolutional"])
@@ -100,7 +106,7 @@ class TestFormat2:
     def test_strange_metadata(self, user, model):
         forge(model, description={"format": "noisyor-model-2", "user": user})
         if isinstance(user, dict):
-            assert isinstance(read_metadata(model), dict)
+            assert isinstance(load_model(model).metadata, dict)
         else:
             refused(model, "mapping")
 
@@ -246,7 +252,7 @@ class TestDamage:
     def test_metadata_of_the_wrong_kind(self, model):
         forge(model, description={"user": 3})
         with pytest.raises(ModelFileError, match="mapping"):
-            read_metadata(model)
+            load_model(model)
 
 
 class TestFiles:
@@ -305,7 +311,7 @@ def test_a_file_of_holes(tmp_path):
 class TestHeaderLimit:
     def test_every_reader_refuses_a_long_header_without_parsing_it(self, tmp_path, monkeypatch):
         """A header of 66 MB took 107 seconds to parse."""
-        monkeypatch.setattr("noisyor.io.sealed_file._header", lambda content: pytest.fail("parsed"))
+        monkeypatch.setattr("noisyor.io.model_file._header", lambda content: pytest.fail("parsed"))
         path, length = tmp_path / "m", 66 * 2**20
         content = b'{"__metadata__":{"noisyor":"{\\"format\\":\\"noisyor-model-3\\"}"}}'
         path.write_bytes(length.to_bytes(8, "little") + content.ljust(length))

@@ -89,6 +89,14 @@ class TestObjective:
         states = nor.explain(fitted.network, rows).states.toarray()
         assert factorization_error(fitted.network, states, rows) < 0.01
 
+    def test_boolean_products_with_a_tenth_of_the_entries_flipped_are_searched(self):
+        clean = generate_bmf(100, 20, seed=900).train.astype(bool)
+        rows = clean ^ (np.random.default_rng(1).random(clean.shape) < 0.1)
+        fitted = nor.learn_factors(rows, 20, progress=False)
+        assert fitted.settings["objective"] == "mdl"
+        states = nor.explain(fitted.network, rows).states.toarray()
+        assert factorization_error(fitted.network, states, clean) < 1.5
+
     def test_code_length_falls_with_structure(self):
         two = np.repeat([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], 20, axis=0)
         noise = np.random.default_rng(0).integers(0, 2, (40, 6))

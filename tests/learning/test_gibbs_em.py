@@ -103,10 +103,10 @@ def test_a_row_of_weight_w_is_learned_from_as_w_rows() -> None:
 
 def test_rows_that_repeat_are_shared_out_among_chains() -> None:
     distinct = Observations.of(np.eye(3), row_ids=[7, 8, 9]).with_weights([1, 0.5, 20])
-    chains = gibbs_em._chains(distinct)
+    chains = gibbs_em.chain_rows(distinct)
     np.testing.assert_array_equal(chains.columns, [0, 1, 2, 2, 2])
     np.testing.assert_allclose(chains.row_weights, [1, 0.5, 20 / 3, 20 / 3, 20 / 3])
     assert chains.row_ids[:3].tolist() == [7, 8, 9]
     assert len(set(chains.row_ids.tolist())) == 5
     plain = Observations.of(np.eye(3))
-    assert gibbs_em._chains(plain) is plain
+    assert gibbs_em.chain_rows(plain) is plain

@@ -272,14 +272,14 @@ class TestCharts:
         browser.open(pages["factors"])
         browser.run("document.querySelector('.plot').focus()")
         browser.press("End")
-        assert browser.run(self.READ)[0] == "held out: 120 updates: −21.00 nats"
+        assert browser.run(self.READ)[0] == "8 causes: −20.90 nats"
         browser.press("Home")
-        assert browser.run(self.READ)[0].startswith("training: ")
+        assert browser.run(self.READ)[0] == "2 causes: −24.00 nats"
 
     def test_points_are_read_by_pointer(self, browser, pages):
         browser.open(pages["factors"])
-        browser.point_at(".plot circle.held-out:nth-of-type(2)")
-        assert browser.run(self.READ)[0] == "held out: 80 updates: −21.00 nats"
+        browser.point_at(".plot circle.chosen")
+        assert browser.run(self.READ)[0].endswith("4 causes: −21.00 nats")
 
 
 @pytest.mark.usefixtures("quiet")

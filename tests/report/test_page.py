@@ -171,7 +171,6 @@ class TestKinds:
             page = model_page(model, rows_for(model, example.data))
             Checker(page.html)
             assert "The model file says nothing about its origin." in page.html
-            assert "no record of the training by gradients" in page.html
 
     @pytest.mark.parametrize(
         "metadata",

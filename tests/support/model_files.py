@@ -10,8 +10,7 @@ import pytest
 from safetensors.numpy import load, save
 
 from noisyor.errors import ModelFileError
-from noisyor.io.model_file import load_network
-from noisyor.io.sealed_file import _ENTRY, _canonical, _digest, _header, _seal
+from noisyor.io.model_file import _ENTRY, _canonical, _digest, _header, _seal, load_network
 from noisyor.model.builders import bipartite, convolutional, from_edges
 from noisyor.model.network import Network
 

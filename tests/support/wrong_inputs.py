@@ -272,25 +272,15 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
         ["evaluate", "clinic.safetensors", "data.csv"],
         ("data.csv has 2 columns", "learned from 3"),
     ),
-    "a sample of nothing": (
-        nothing,
-        ["sample", "clinic.safetensors", "-n", "0", "--out", "x.csv"],
-        ("0 is not in the range",),
-    ),
-    "a sample in an unknown format": (
-        nothing,
-        ["sample", "clinic.safetensors", "--out", "x.pdf"],
+    "a table in an unknown format": (
+        csv("1,0,1\n"),
+        ["impute", "clinic.safetensors", "data.csv", "--out", "x.pdf"],
         ("x.pdf", ".csv"),
     ),
-    "an export over the model": (
-        nothing,
-        ["export", "clinic.safetensors", "--to", "csv", "--out", "clinic.safetensors"],
+    "a table over the data": (
+        csv("1,0,1\n"),
+        ["impute", "clinic.safetensors", "data.csv", "--out", "data.csv"],
         ("also the input",),
-    ),
-    "an export to nowhere": (
-        nothing,
-        ["export", "clinic.safetensors", "--to", "pdf", "--out", "x"],
-        ("pdf",),
     ),
     "nothing to resume": (nothing, ["resume", "gone.safetensors"], ("gone.safetensors", "no run")),
     "a strange plan": (

@@ -7,11 +7,11 @@ import pytest
 import scipy.io
 from table_examples import written
 
-from noisyor.cli.options import as_flags
+from noisyor.cli.common import as_flags
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables import ReadOptions
-from noisyor.tables.cells import cell_hint, parse_truth
-from noisyor.tables.table import read_table
+from noisyor.tables.options import parse_truth
+from noisyor.tables.table import cell_hint, read_table
 
 NAN = np.nan
 

@@ -10,7 +10,7 @@ import pytest
 from table_examples import COLUMNS, EXPECTED, NAMES, X, rows_of, table, tags, written
 
 import noisyor as nor
-from noisyor.cli.options import as_flags
+from noisyor.cli.common import as_flags
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables import ReadOptions
 from noisyor.tables.table import read_table

@@ -8,7 +8,7 @@ import pytest
 import noisyor as nor
 import noisyor_hpo
 from noisyor.errors import ModelFileError
-from noisyor.io.sealed_file import read_sealed, write_sealed
+from noisyor.io.model_file import read_sealed, write_sealed
 from noisyor_hpo import model_file
 from noisyor_hpo.model_file import (
     FORMAT,

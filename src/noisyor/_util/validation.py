@@ -95,12 +95,6 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
-def check_positive(name: str, value: Any) -> float:
-    """Return a finite number above 0 as a plain float."""
-    POSITIVE.check(name, value)
-    return float(value)
-
-
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Check that a value is one of the allowed words, and return it."""
     choice(*allowed).check(name, value)
@@ -119,14 +113,14 @@ class Option(NamedTuple):
     Attributes
     ----------
     rule : which values are valid.
-    help : one sentence for the command line.
+    help : one sentence for the command line, if the setting has a flag.
     kinds : kinds of model that have the setting.
     read : turns the text of the command line into a value.
     metavar : what stands for the value in the help.
     """
 
     rule: Rule
-    help: str
+    help: str = ""
     kinds: tuple[str, ...] = ("factors", "topics", "features", "network")
     read: Callable[[str], Any] = str
     metavar: str = "NAME"
@@ -166,28 +160,24 @@ _OPTIMIZER = Rule(
 )
 
 OPTIONS: dict[str, Option] = {
-    # how a model is trained: the fields of `TrainOptions`
+    # how a model is trained: the fields of `TrainOptions`; three of them have a flag
     "steps": Option(or_none(COUNT_OR_ZERO), "Number of updates.", read=int, metavar="N"),
-    "passes": Option(COUNT_OR_ZERO, "Passes over the rows, without steps.", read=int, metavar="N"),
     "batch_size": Option(or_none(COUNT), "Rows per update.", read=int, metavar="N"),
-    "block_rows": Option(or_none(COUNT), "Rows shuffled together.", read=int, metavar="N"),
     "learning_rate": Option(_RATE, "Learning rate of Adam.", read=float, metavar="X"),
-    "optimizer": Option(_OPTIMIZER, "Optimizer of the parameters."),
-    "final_learning_rate": Option(
-        or_none(POSITIVE), "Learning rate at the last update.", read=float, metavar="X"
-    ),
-    "parameterization": Option(choice("theta", "log"), "What the optimizer moves."),
-    "smoothing": Option(NOT_NEGATIVE, "Pseudo-rows of the prior.", read=float, metavar="X"),
-    "seed": Option(_ANY, "Seed of the random numbers.", read=int, metavar="N"),
-    "evaluate_every": Option(COUNT_OR_ZERO, "Updates between evaluations.", read=int, metavar="N"),
-    "callbacks": Option(_ANY, "Functions called after every update."),
-    "checkpoint": Option(or_none(PATH), "File for the state of the run.", metavar="FILE"),
-    "checkpoint_every": Option(NOT_NEGATIVE, "Seconds between checkpoints.", read=float),
-    "resume": Option(FLAG, "Continue from the checkpoint."),
-    "time_limit": Option(
-        or_none(POSITIVE), "Write the best model found by then.", read=float, metavar="SECONDS"
-    ),
-    "progress": Option(_PROGRESS, "Show a progress bar."),
+    "passes": Option(COUNT_OR_ZERO),
+    "block_rows": Option(or_none(COUNT)),
+    "optimizer": Option(_OPTIMIZER),
+    "final_learning_rate": Option(or_none(POSITIVE)),
+    "parameterization": Option(choice("theta", "log")),
+    "smoothing": Option(NOT_NEGATIVE),
+    "seed": Option(_ANY),
+    "evaluate_every": Option(COUNT_OR_ZERO),
+    "callbacks": Option(_ANY),
+    "checkpoint": Option(or_none(PATH)),
+    "checkpoint_every": Option(NOT_NEGATIVE),
+    "resume": Option(FLAG),
+    "time_limit": Option(or_none(POSITIVE)),
+    "progress": Option(_PROGRESS),
     # what is learned
     "n_components": Option(
         or_none(COUNT_OR_AUTO),

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from noisyor.cli import options as common
+from noisyor.cli import common
 
 _SHAPES = ("square", "plus", "triangle", "diamond")
 _WIDTH = 13

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisyor.cli import options as common
-from noisyor.cli.run import printable
+from noisyor.cli import common
 from noisyor.errors import InvalidSettingError
 
 if TYPE_CHECKING:
@@ -43,22 +42,6 @@ _DRAWS = 1024
     help="List the N least likely rows of DATA and their most surprising entries.",
 )
 @common.top_option(5, least=1)
-@click.option(
-    "--method",
-    type=click.Choice(["auto", "exact", "chains"]),
-    default="auto",
-    show_default=True,
-    help="exact: enumerate; chains: sampling with error bars; auto: exact if few causes are "
-    "involved, otherwise chains.",
-)
-@click.option(
-    "--samples",
-    type=click.IntRange(min=2, max=100_000),
-    default=64,
-    show_default=True,
-    metavar="N",
-    help="Number of chains.",
-)
 @common.seed_option
 @common.threads_option
 @common.reading_options
@@ -72,8 +55,6 @@ def explain(
     what_if: tuple[str, ...],
     odd: int | None,
     top: int,
-    method: str,
-    samples: int,
     seed: int,
     threads: int | None,
     reading: dict[str, Any],
@@ -123,12 +104,7 @@ def explain(
             note = f"{n_rows - _DEFAULT_ROWS:,} more rows: choose with --rows"
         labels, chosen = [_label(table, k) for k in numbers], table.observations.take(numbers)
     supposed = [find_visible(network, name) for name in what_if]
-    options: dict[str, Any] = {
-        "method": method,
-        "n_samples": samples,
-        "seed": seed,
-        "engine": common.engine_with(threads),
-    }
+    options: dict[str, Any] = {"seed": seed, "engine": common.engine_with(threads)}
     records, found = [], False
     for number, label in enumerate(labels):
         row = chosen.take([number])
@@ -144,7 +120,7 @@ def explain(
         if as_json:
             records.append(record)
         else:
-            click.echo(printable("\n".join(_text(record))))
+            click.echo(common.printable("\n".join(_text(record))))
     if as_json:
         common.print_json({"model": str(model), "rows": records})
     elif note:
@@ -181,7 +157,7 @@ def _print_odd(
             lines.append(f"  {entry.probability:6.3f}  {entry.name} {state}")
         if not odd.entries:
             lines.append("  no single entry surprises")
-    click.echo(printable("\n".join(lines)))
+    click.echo(common.printable("\n".join(lines)))
     return 0
 
 

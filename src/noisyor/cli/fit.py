@@ -32,8 +32,7 @@ from noisyor._util.validation import (
     choice,
     or_none,
 )
-from noisyor.cli import options as common
-from noisyor.cli.run import printable
+from noisyor.cli import common
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ def resume(
       noisyor resume zoo.safetensors --time-limit 1
     """
     from noisyor._util.files import check_target, locked
-    from noisyor.io.sealed_file import is_sealed
+    from noisyor.io.model_file import is_sealed
 
     files = RunFiles(model)
     if not files.plan.is_file():
@@ -247,7 +246,7 @@ def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) ->
 
 def _check_paths(data: Path, out: Path, force: bool) -> None:
     """Reject missing data, and paths occupied by files that noisyor did not create."""
-    from noisyor.io.sealed_file import is_sealed
+    from noisyor.io.model_file import is_sealed
 
     if not data.exists():
         raise InvalidSettingError(f"{data} does not exist")
@@ -608,7 +607,7 @@ def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, q
         page = shlex.quote(str(out.with_suffix(".html")))
         again = " ".join(shlex.quote(str(path)) for path in (out, data) if path)
         lines = [*_lines(fitted, out), f"next    noisyor report {again} --out {page}"]
-        click.echo(printable("\n".join(lines)))
+        click.echo(common.printable("\n".join(lines)))
     if scores.n_active:
         return 0
     click.echo(

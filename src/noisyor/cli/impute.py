@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from noisyor.cli import options as common
-from noisyor.errors import InvalidDataError
+from noisyor.cli import common
+from noisyor.errors import InvalidDataError, InvalidSettingError
 
 
 @click.command()
@@ -50,7 +50,8 @@ def impute(
       noisyor impute zoo.safetensors zoo.csv --out filled.csv
       noisyor impute survey.safetensors new.csv --out chances.csv --probabilities
     """
-    common.check_ending(out, ".csv")
+    if out.suffix.lower() != ".csv":
+        raise InvalidSettingError(f"{out}: the table is written to a .csv file")
     common.check_output(out, force=force, inputs=[model, data])
 
     import numpy as np

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 import click
 
 from noisyor._version import __version__
+from noisyor.cli.common import as_flags, run_command_line
 from noisyor.cli.demo import demo
 from noisyor.cli.explain import explain
 from noisyor.cli.fit import fit, resume
 from noisyor.cli.impute import impute
-from noisyor.cli.model import evaluate, export, info, sample
-from noisyor.cli.options import as_flags
+from noisyor.cli.model import evaluate, info
 from noisyor.cli.report import report
-from noisyor.cli.run import run_command_line
 from noisyor.cli.serve import serve
 
 
@@ -53,17 +52,5 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (
-    demo,
-    fit,
-    resume,
-    explain,
-    impute,
-    evaluate,
-    sample,
-    report,
-    serve,
-    export,
-    info,
-):
+for _command in (demo, fit, resume, explain, impute, evaluate, report, serve, info):
     _cli.add_command(_command)

@@ -1,4 +1,4 @@
-"""Commands on a model file: evaluate, sample, export, info."""
+"""Commands on a model file: evaluate and info."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisyor.cli import options as common
-from noisyor.cli.run import printable
-from noisyor.errors import InvalidSettingError
+from noisyor.cli import common
 
 if TYPE_CHECKING:
     from noisyor.inference.evaluate import Score
 
-_TARGETS = ("graphml", "json", "csv")
 _SHOWN = 20
 
 
@@ -98,100 +95,11 @@ def evaluate(
             lines.append(f"{name:<33} {score.mean:12.4f}{spread}")
     if not log_p.exact:
         lines.append(f"\nThe estimate itself is good to ± {log_p.mean_error:.4f}.")
-    click.echo(printable("\n".join(lines)))
+    click.echo(common.printable("\n".join(lines)))
 
 
 def _score(score: Score) -> dict[str, float]:
     return {"mean": score.mean, "standard_error": score.standard_error}
-
-
-@click.command()
-@common.model_argument
-@click.option(
-    "-n",
-    "--rows",
-    "n_rows",
-    type=click.IntRange(min=1, max=10_000_000),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Number of rows to draw.",
-)
-@common.out_option("Where they go: .csv or .npz (sparse).", required=True)
-@common.force_option()
-@common.seed_option
-@common.json_option
-@common.quiet_option
-def sample(
-    model: Path, n_rows: int, out: Path, force: bool, seed: int, as_json: bool, quiet: bool
-) -> None:
-    """Draw rows from MODEL: causes first, then what they switch on.
-
-    \b
-    Examples:
-      noisyor sample zoo.safetensors -n 1000 --out animals.csv
-      noisyor sample zoo.safetensors -n 100000 --out animals.npz
-    """
-    kind = common.check_ending(out, ".csv", ".npz")
-    common.check_output(out, force=force, inputs=[model])
-
-    import io
-    import itertools
-
-    import scipy.sparse as sp
-
-    from noisyor._util.files import csv_content
-    from noisyor.io.model_file import load_network
-    from noisyor.model.forward import sample as draw
-    from noisyor.model.names import visible_label
-
-    network = load_network(model)
-    if kind == ".csv" and n_rows * network.n_visible > common.MAX_CELLS:
-        raise InvalidSettingError(f"{n_rows:,} rows are too many for a CSV file; take .npz")
-    matrix = draw(network, n_rows, seed).visible
-    if kind == ".csv":
-        names = [visible_label(network, i) for i in range(network.n_visible)]
-        rows = (matrix[[row]].toarray()[0].tolist() for row in range(n_rows))
-        content = csv_content(itertools.chain([names], rows))
-    else:
-        stream = io.BytesIO()
-        sp.save_npz(stream, matrix)
-        content = stream.getvalue()
-    common.write_output(out, content)
-    if as_json:
-        common.print_json({"rows": n_rows, "file": str(out), "seed": seed})
-    elif not quiet:
-        click.echo(f"{n_rows:,} rows: {out}")
-
-
-@click.command()
-@common.model_argument
-@click.option("--to", type=click.Choice(_TARGETS), required=True, help="Format.")
-@common.out_option("File to write.", required=True)
-@common.force_option()
-@common.json_option
-@common.quiet_option
-def export(model: Path, to: Any, out: Path, force: bool, as_json: bool, quiet: bool) -> None:
-    """Write MODEL for other programs.
-
-    graphml and json are for NetworkX (and Gephi, D3) and keep everything; csv lists all parameters.
-
-    \b
-    Examples:
-      noisyor export zoo.safetensors --to graphml --out zoo.graphml
-      noisyor export zoo.safetensors --to csv --out zoo-parameters.csv
-    """
-    common.check_output(out, force=force, inputs=[model])
-
-    from noisyor.io.export import export_network
-    from noisyor.io.model_file import load_network
-
-    content = export_network(load_network(model), to)
-    common.write_output(out, content)
-    if as_json:
-        common.print_json({"file": str(out), "format": to, "bytes": len(content)})
-    elif not quiet:
-        click.echo(f"{out}: {len(content):,} bytes")
 
 
 @click.command()
@@ -251,7 +159,7 @@ def info(model: Path, top: int, as_json: bool) -> None:
     if as_json:
         common.print_json(record)
         return
-    click.echo(printable("\n".join(_info_lines(record))))
+    click.echo(common.printable("\n".join(_info_lines(record))))
 
 
 def _info_lines(record: dict[str, Any]) -> list[str]:

@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 
-from noisyor.cli import options as common
-from noisyor.cli.run import printable
+from noisyor.cli import common
 
 
 @click.command()
 @common.model_argument
-@click.argument("data", type=common.PATH, required=False, metavar="[DATA]")
+@common.optional_data_argument
 @common.out_option("The page.", default="report.html")
 @click.option(
     "--max-rows",
@@ -74,7 +73,7 @@ def report(
     if as_json:
         common.print_json(result)
     elif not quiet:
-        click.echo(printable(_text(result)))
+        click.echo(common.printable(_text(result)))
 
 
 def _text(result: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from noisyor.cli import options as common
+from noisyor.cli import common
 
 if TYPE_CHECKING:
     from noisyor.serve.subjects import Subject

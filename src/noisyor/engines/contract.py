@@ -163,6 +163,16 @@ class MaxProductResult(NamedTuple):
     iterations: IntArray
     residual: SingleArray
 
+    @classmethod
+    def empty(cls, n_draws: int, n_hidden: int, with_beliefs: bool) -> MaxProductResult:
+        """Allocate arrays for an engine to fill."""
+        return cls(
+            np.zeros((n_draws, n_hidden), dtype=np.uint8),
+            np.zeros((n_draws if with_beliefs else 0, n_hidden), dtype=np.float32),
+            np.zeros(n_draws, dtype=np.int32),
+            np.zeros(n_draws, dtype=np.float32),
+        )
+
 
 class IcmOptions(NamedTuple):
     """Sweeps of iterated conditional modes, and which nodes take part; see `MaxProductOptions`."""
@@ -191,6 +201,12 @@ class MeanFieldResult(NamedTuple):
     gain: FloatArray
     rounds: IntArray
     q: FloatArray
+
+    @classmethod
+    def empty(cls, n_rows: int, n_hidden: int, with_q: bool) -> MeanFieldResult:
+        """Allocate arrays for an engine to fill."""
+        rounds, q = np.zeros(n_rows, dtype=np.int32), np.zeros((n_rows if with_q else 0, n_hidden))
+        return cls(np.zeros(n_rows), np.zeros(n_rows), rounds, q)
 
 
 class GibbsResult(NamedTuple):

@@ -52,8 +52,14 @@ from noisyor.inference.max_product import ICM_SWEEPS, MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method, Posterior
 from noisyor.inference.sampling import log_probability, predict_visible
-from noisyor.io.model_file import load_model, mapping_in, provenance, save_network, training_curve
-from noisyor.io.sealed_file import on_one_line
+from noisyor.io.model_file import (
+    load_model,
+    mapping_in,
+    on_one_line,
+    provenance,
+    save_network,
+    training_curve,
+)
 from noisyor.learning.recipes import FitResult
 from noisyor.learning.state import Evaluation, History, TrainOptions
 from noisyor.learning.stream import learn_chunk, start_stream, train_stream

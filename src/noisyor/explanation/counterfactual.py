@@ -27,7 +27,9 @@ from noisyor.model.forward import edge_matrix
 from noisyor.model.names import hidden_label, visible_label
 from noisyor.model.network import FittedModel, Network, network_of
 
-_MIN_SHIFT = 0.01
+_MAX_SHIFTS, _MIN_SHIFT = 8, 0.01
+"""Largest number of shifts that are listed, and the smallest shift."""
+
 _MIN_THETA = 0.05
 
 
@@ -61,7 +63,6 @@ def what_if(
     finding: str | int,
     *,
     before: CauseRanking | None = None,
-    max_causes: int = 8,
     method: RankingMethod = "auto",
     n_samples: int = 64,
     seed: int = 0,
@@ -76,7 +77,6 @@ def what_if(
     network, row : as in `rank_causes`.
     finding : name or index of a visible node.
     before : ranking of the row, if it is already known.
-    max_causes : number of causes to list.
     method, n_samples, seed, engine : as in `rank_causes`.
 
     Examples
@@ -107,7 +107,7 @@ def what_if(
             continue
         other = probability(with_finding(row, index, after))
         rivalry = after == "present"  # only a present finding can explain causes away
-        shifts = cause_shifts(network, row, known, other, max_causes, rivalry)
+        shifts = cause_shifts(network, row, known, other, rivalry)
         found.append(Counterfactual(visible_label(network, index), now, after, shifts))
     return found
 
@@ -117,7 +117,6 @@ def cause_shifts(
     row: Observations,
     before: FloatArray,
     after: FloatArray,
-    max_causes: int = 8,
     rivalry: bool = False,
 ) -> tuple[CauseShift, ...]:
     """List the causes whose probability (n_hidden,) shifts, the largest shift first.
@@ -126,7 +125,7 @@ def cause_shifts(
     cause one of the same present findings of the row.
     """
     change = after - before
-    order = np.argsort(-np.abs(change), kind="stable")[:max_causes]
+    order = np.argsort(-np.abs(change), kind="stable")[:_MAX_SHIFTS]
     order = order[np.abs(change[order]) >= _MIN_SHIFT]
     reach = _reach(network, present_findings(row))
     result = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -134,13 +134,6 @@ class Score:
         return f"{self.mean:.4f} ± {self.standard_error:.4f}"
 
 
-class MethodScore(NamedTuple):
-    """Bounds of one method: log p(h, x) at its best explanation, and its own bound."""
-
-    mode: Score
-    elbo: Score
-
-
 @dataclass(frozen=True, eq=False)
 class EvaluationResult:
     """Bounds on the log-likelihood of test rows.
@@ -151,27 +144,17 @@ class EvaluationResult:
         max-product was not requested.
     elbo_vi : the bound of mean-field, or of another method that averages over causes; None without
         such a method.
-    elbo_mp_of_mean_field : ``log p(h, x)`` at the best explanation of that method, or None.
-    by_method : the scores of each method by its name.
     """
 
     elbo_mp: Score
     elbo_vi: Score | None = None
-    elbo_mp_of_mean_field: Score | None = None
-    by_method: Mapping[str, MethodScore] = field(default_factory=dict)
-
-    @property
-    def better(self) -> Literal["elbo_mp", "elbo_vi"]:
-        """The bound with the larger mean."""
-        if self.elbo_vi is not None and self.elbo_vi.mean > self.elbo_mp.mean:
-            return "elbo_vi"
-        return "elbo_mp"
 
     @property
     def elbo(self) -> Score:
         """The paper's test Elbo: the bound with the larger mean, not the larger of each row."""
-        score: Score = getattr(self, self.better)
-        return score
+        if self.elbo_vi is not None and self.elbo_vi.mean > self.elbo_mp.mean:
+            return self.elbo_vi
+        return self.elbo_mp
 
     def __repr__(self) -> str:
         bounds = [("elbo_mp", self.elbo_mp), ("elbo_vi", self.elbo_vi)]
@@ -224,17 +207,13 @@ def evaluation_of(
     methods: Sequence[Method], bounds: Sequence[Bounds], weights: FloatArray | None
 ) -> EvaluationResult:
     """Build the result from the bounds of each method and the weights of the rows."""
-    scores: dict[str, MethodScore] = {}
-    averaging = None
-    for method, found in zip(methods, bounds, strict=True):
-        mode, elbo = (Score(values, weights=weights) for values in found)
-        scores[method.name] = MethodScore(mode, elbo)
-        if averaging is None and found.elbo is not found.mode:
-            averaging = scores[method.name]
-    of_mode = scores.get("max-product", scores[methods[0].name])
-    if averaging is None:
-        return EvaluationResult(of_mode.mode, by_method=scores)
-    return EvaluationResult(of_mode.mode, averaging.elbo, averaging.mode, scores)
+    names = [method.name for method in methods]
+    mode = bounds[names.index("max-product") if "max-product" in names else 0].mode
+    averages = [found.elbo for found in bounds if found.elbo is not found.mode]
+    return EvaluationResult(
+        Score(mode, weights=weights),
+        Score(averages[0], weights=weights) if averages else None,
+    )
 
 
 def chosen_methods(methods: Method | Sequence[Method] | None) -> list[Method]:

@@ -201,9 +201,6 @@ def method_for(network: Network) -> MaxProduct:
     return MaxProduct(icm=ICM_SWEEPS, ancestors_only=network.n_layers > 1)
 
 
-# ---- the bound that training climbs, and its gradient
-
-
 def log_joint(
     network: Network, states: Any, X: Any, engine: EngineLike = "auto"
 ) -> npt.NDArray[np.float64]:
@@ -232,35 +229,6 @@ def log_joint(
     dense = _dense_states(states, network, observations.n_rows)
     evaluator, prepared = Runner(engine, network).on("log_joint")
     return evaluator.log_joint(prepared, Evidence.of(network, observations), dense)
-
-
-def elbo_mp(posterior: Posterior) -> npt.NDArray[np.float64]:
-    """Compute Elbo^MP of every row: the bound on ``log p(x)`` from its explanations.
-
-    With one explanation it is ``log p(h, x)``. With S samples it is their mean plus the entropy of
-    their empirical distribution. Shape (n_rows,).
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(3, 2, failure_probability=[[0.1, 0.1, 1], [1, 1, 0.1]])
-    >>> row = np.array([[1, 1, 0]])
-    >>> from noisyor.inference.max_product import elbo_mp
-    >>> elbo_mp(nor.explain(network, row)).round(2)
-    array([-2.63])
-    """
-    if posterior.n_samples == 1:
-        return posterior.log_joint
-    values = posterior.log_joint.reshape(posterior.n_rows, posterior.n_samples)
-    entropy = [_empirical_entropy(posterior, row) for row in range(posterior.n_rows)]
-    return np.asarray(values.mean(axis=1) + np.array(entropy))
-
-
-def _empirical_entropy(posterior: Posterior, row: int) -> float:
-    samples = [posterior.active(row, s).tobytes() for s in range(posterior.n_samples)]
-    counts = np.unique(np.array(samples, dtype=object), return_counts=True)[1]
-    share = counts / posterior.n_samples
-    return float(-(share * np.log(share)).sum())
 
 
 def _dense_states(states: Any, network: Network, n_rows: int) -> npt.NDArray[np.uint8]:

@@ -69,9 +69,10 @@ _LARGE = 5000
 """Number of edges above which a network is large. A row takes one to three milliseconds below,
 about twelve above."""
 
-_PILOT, _TEMPERED = (8, 16), (8, 64)
-"""Chains and steps of `_tempered`: of the run that finds where chains start, and of the estimate.
-On networks of 20 and 50 causes the estimate was at most 0.03 nats below long annealing."""
+_PILOT_STEPS, _STEPS, _CHAINS = 16, 64, 8
+"""Steps of the chains of `_tempered`, in the runs that find where chains start and in the estimate,
+and number of chains. On networks of 20 and 50 causes the estimate was at most 0.03 nats below long
+annealing."""
 
 _START_ERROR = 0.25
 """Chains start with every node on and off with at least this probability over the number of nodes:
@@ -327,6 +328,7 @@ def log_probability(
     network: Network | FittedModel,
     X: Any,
     *,
+    n_chains: int = _CHAINS,
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
@@ -340,6 +342,8 @@ def log_probability(
     ----------
     network : a `Network` or a fitted estimator.
     X : rows in any form that `Observations.of` takes.
+    n_chains : chains per row of an estimate, at least 2, for networks of one layer with most of the
+        possible edges. Two are enough to compare networks by the mean over hundreds of rows.
     seed : key of the samples; those of a row depend on the seed and on the content of the row.
     engine, progress : as in `explain`.
 
@@ -352,6 +356,7 @@ def log_probability(
     (True, array([-2.61, -2.44]))
     """
     seed = check_seed(seed)
+    check_count("n_chains", n_chains, 2)
     network = network_of(network)
     observations = Observations.of(X, n_visible=network.n_visible)
     rows, numbers = observations.unique_rows()
@@ -366,10 +371,8 @@ def log_probability(
         error, bound = np.zeros(len(value)), value
     elif _is_dense(network):
         rows = Observations.of(rows.with_weights(None), row_ids=content_ids(rows))
-        blocks = row_blocks(
-            rows, None, 8 * _TEMPERED[0] * network.n_hidden, progress, task="anneal"
-        )
-        tempered = [_tempered(network, some, seed, engine) for some, _ in blocks]
+        blocks = row_blocks(rows, None, 8 * n_chains * network.n_hidden, progress, task="anneal")
+        tempered = [_tempered(network, some, n_chains, seed, engine) for some, _ in blocks]
         value, error, bound = np.concatenate(tempered, axis=1)[:, numbers]
     else:
         found = explore_configurations(
@@ -391,7 +394,9 @@ def _is_dense(network: Network) -> bool:
     return network.n_layers == 1 and network.n_edges >= _MIN_FILLED * n_possible
 
 
-def _tempered(network: Network, rows: Observations, seed: int, engine: EngineLike) -> FloatArray:
+def _tempered(
+    network: Network, rows: Observations, n_chains: int, seed: int, engine: EngineLike
+) -> FloatArray:
     """Estimate log p of rows by chains; return estimates, errors and bounds, (3, n_rows).
 
     A first run of short chains estimates the probability of every hidden node. The second run
@@ -404,19 +409,18 @@ def _tempered(network: Network, rows: Observations, seed: int, engine: EngineLik
     evidence = Evidence.of(network, rows)
     least = _START_ERROR / network.n_hidden
 
-    def run(first: FloatArray, effort: tuple[int, int], step: int) -> TemperingResult:
-        key = NoiseKey(int(combine(seed, step)))
-        return annealer.temper(prepared, evidence, np.clip(first, least, 1.0 - least), *effort, key)
+    def run(first: FloatArray, n_steps: int, step: int) -> TemperingResult:
+        key, first = NoiseKey(int(combine(seed, step))), np.clip(first, least, 1.0 - least)
+        return annealer.temper(prepared, evidence, first, n_chains, n_steps, key)
 
     # Chains from the mode find rare causes, chains from the prior find other explanations.
     modes = np.asarray(posterior.states.toarray(), dtype=np.float64)
     prior = np.tile(network.prior_probability, (rows.n_rows, 1))
-    pilots = [run(0.8 * modes + 0.2 * prior, _PILOT, 0), run(prior, _PILOT, 1)]
+    pilots = [run(0.8 * modes + 0.2 * prior, _PILOT_STEPS, 0), run(prior, _PILOT_STEPS, 1)]
     # The square root keeps a single chain from deciding alone.
     share = softmax(0.5 * np.hstack([pilot.log_weight for pilot in pilots]), axis=1)
     chances = np.concatenate([pilot.probability for pilot in pilots], axis=1)
-    found = run(np.einsum("rc,rck->rk", share, chances), _TEMPERED, 2)
-    n_chains = found.log_weight.shape[1]
+    found = run(np.einsum("rc,rck->rk", share, chances), _STEPS, 2)
     log_mean = logsumexp(found.log_weight, axis=1) - np.log(n_chains)
     weight = np.exp(found.log_weight - log_mean[:, None])
     variance = weight.var(axis=1, ddof=1) / n_chains

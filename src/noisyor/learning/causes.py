@@ -20,7 +20,7 @@ from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
 from noisyor.inference.sampling import log_probability
-from noisyor.learning.gibbs_em import Chains, GibbsRounds
+from noisyor.learning.gibbs_em import Chains, GibbsRounds, chain_rows
 from noisyor.learning.validation import hold_out
 from noisyor.model.builders import bipartite
 from noisyor.model.network import Network
@@ -32,7 +32,7 @@ __all__ = ["learn_causes", "sample_by_ones"]
 _MAX_ONES = 2**23
 """Above this many ones, causes are learned from a random subset of the rows."""
 
-_VALIDATION_SHARE, _MIN_ROWS, _SCORED_ROWS = 0.25, 40, 300
+_VALIDATION_SHARE, _MIN_ROWS, _SCORED_ROWS = 0.25, 40, 600
 """Share of the rows that choose the start; number of rows below which all rows are used to learn
 and to choose; largest number of rows whose log p is estimated for a choice."""
 
@@ -108,6 +108,7 @@ class _Learner:
             self.training, unseen = hold_out(rows, share, context.seed)
             assert unseen is not None
             validation = unseen
+        self.chains = chain_rows(self.training)
         self.scored = _some(validation, _SCORED_ROWS, context.seed)
         self.n_components = min(n_components, self.training.n_rows)
 
@@ -144,7 +145,7 @@ class _Learner:
         rounds = None
         try:
             with progress_bar(_LAST_ROUNDS, "gibbs", "rounds", self.context.job) as bar:
-                rounds = self._rounds(network, smoothing, self.rows)
+                rounds = self._rounds(network, smoothing, chain_rows(self.rows))
                 return rounds.advance(_LAST_ROUNDS, bar)
         except TimeUpError:
             return network if rounds is None else rounds.network
@@ -172,9 +173,9 @@ class _Learner:
     def _rounds(
         self, network: Network, smoothing: float, rows: Observations | None = None
     ) -> GibbsRounds:
-        """Return rounds on some rows, by default the training rows, from the modes of the rows."""
-        context, rows = self.context, self.training if rows is None else rows
-        chains = Chains(network, rows, engine=context.engine)
+        """Return rounds on some chains, by default the training rows', from the rows' modes."""
+        context = self.context
+        chains = Chains(network, self.chains if rows is None else rows, engine=context.engine)
         # A class says something about every column.
         return GibbsRounds(
             network, chains, smoothing=smoothing, smooth_to="frequency", seed=context.seed
@@ -182,8 +183,9 @@ class _Learner:
 
     def _score(self, network: Network) -> float:
         """Return the mean log p of the validation rows."""
-        context = self.context
-        return log_probability(network, self.scored, seed=context.seed, engine=context.engine).mean
+        seed, engine = self.context.seed, self.context.engine
+        # A choice depends more on the number of rows than on the error of each estimate.
+        return log_probability(network, self.scored, n_chains=2, seed=seed, engine=engine).mean
 
 
 def sample_by_ones(rows: Observations, max_ones: int, seed: int) -> Observations:

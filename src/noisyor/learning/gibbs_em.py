@@ -80,7 +80,7 @@ def learn_by_gibbs(
     rounds = None
     try:
         rows = Observations.of(X, n_visible=network.n_visible)
-        chains = Chains(network, rows, engine=engine)
+        chains = Chains(network, chain_rows(rows), engine=engine)
         rounds = GibbsRounds(network, chains, smoothing=smoothing, smooth_to=smooth_to, seed=seed)
         with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:
             return rounds.advance(sweeps, bar)
@@ -91,7 +91,8 @@ def learn_by_gibbs(
 class Chains:
     """The chains of the sampler, which start from the modes of their rows.
 
-    ``rows`` has one row for each chain, with weights; ``states`` (n_chains, n_hidden).
+    ``rows`` has one row for each chain, with weights, from `chain_rows`; ``states`` (n_chains,
+    n_hidden).
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Chains:
     ) -> None:
         if not rows.n_rows:
             raise InvalidDataError("there are no rows to learn from")
-        self.rows, self._engine = _chains(rows), engine
+        self.rows, self._engine = rows, engine
         states = MaxProduct().posterior(network, self.rows, engine=engine).states.toarray()
         self.states: BinaryArray = np.ascontiguousarray(states, dtype=np.uint8)
 
@@ -164,7 +165,8 @@ class GibbsRounds:
 
 def _pseudo_success(network: Network, chains: Chains, smooth_to: str) -> FloatArray:
     """Return the share of pseudo-rows in which each parameter succeeds, (n_params,)."""
-    success = np.array([{"noise": _NOISE_SHARE, "prior": 0.5}.get(r, 0.0) for r in network.roles])
+    roles = network.roles
+    success = np.select([roles == "noise", roles == "prior"], [_NOISE_SHARE, 0.5], 0.0)
     if smooth_to == "frequency":
         frequency, rows = np.zeros(network.n_nodes), chains.rows
         seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
@@ -177,7 +179,7 @@ def _pseudo_success(network: Network, chains: Chains, smooth_to: str) -> FloatAr
     return success
 
 
-def _chains(rows: Observations) -> Observations:
+def chain_rows(rows: Observations) -> Observations:
     """Return one row per chain of the sampler, with its weight.
 
     Expected counts use probabilities, so one chain may stand for several rows; but draws with a

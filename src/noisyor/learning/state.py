@@ -28,7 +28,7 @@ from noisyor._version import __version__
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore
 from noisyor.errors import CheckpointError, InvalidSettingError, ModelFileError
-from noisyor.io.sealed_file import on_one_line, read_sealed, write_sealed
+from noisyor.io.model_file import on_one_line, read_sealed, write_sealed
 from noisyor.learning.optimizers import (
     Adam,
     Optimizer,

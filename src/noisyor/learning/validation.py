@@ -213,7 +213,7 @@ def choose_size(
             networks[size] = refit(drop_hidden(networks[larger], np.flatnonzero(order >= size)))
             ranks[size] = order[order < size]
         found = log_probability(
-            networks[size], validation, seed=context.seed, engine=context.engine
+            networks[size], validation, n_chains=2, seed=context.seed, engine=context.engine
         )
         per_row[size] = found.per_row
         bar.update(1)

@@ -81,14 +81,7 @@ def stamped_image(
     return _picture(height, width, label, "".join(parts))
 
 
-def line_chart(
-    curves: Sequence[Curve],
-    label: str,
-    *,
-    x_title: str,
-    y_title: str,
-    reference: tuple[float, str] | None = None,
-) -> str:
+def line_chart(curves: Sequence[Curve], label: str, *, x_title: str, y_title: str) -> str:
     """Draw curves over a common axis.
 
     Parameters
@@ -96,7 +89,6 @@ def line_chart(
     curves : what to draw, at least one of them not empty.
     label : what the chart shows, for screen readers.
     x_title, y_title : titles of the axes.
-    reference : height and name of a dashed line across the chart.
 
     The attributes ``data-box`` (left, right, top, bottom of the plot) and ``data-range`` (values of
     x and y at its ends) let a script turn positions into values.
@@ -106,8 +98,6 @@ def line_chart(
     for curve in curves:
         if curve.error is not None:
             ys = np.r_[ys, curve.y - curve.error, curve.y + curve.error]
-    if reference is not None:
-        ys = np.r_[ys, reference[0]]
     y_ticks = _ticks(float(ys.min()), float(ys.max()))
     x_range = (0.0, float(xs.max()) or 1.0)
     y_range = (min(y_ticks[0], float(ys.min())), max(y_ticks[-1], float(ys.max())))
@@ -115,12 +105,6 @@ def line_chart(
         y_range = (y_range[0] - 0.5, y_range[1] + 0.5)
     plot = _Plot((640, 340), 62, x_range, y_range)
     parts = plot.axes(_ticks(*x_range), y_ticks, x_title, y_title)
-    if reference is not None:
-        y = plot.down(reference[0])
-        parts.append(f'<path class="reference" d="M{plot.left} {y:.1f}H{plot.right}"/>')
-        parts.append(
-            f'<text x="{plot.right}" y="{y - 6:.1f}" class="end">{escape(reference[1])}</text>'
-        )
     for curve in curves:
         points = [
             (f"{plot.across(x):.1f}", f"{plot.down(y):.1f}")

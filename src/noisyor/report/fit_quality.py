@@ -1,4 +1,4 @@
-"""Measure how well a model fits data: log-probability and its references, and training curves."""
+"""Measure how well a model fits data: log-probability, its references, and the number of causes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score, explain
 from noisyor.inference.max_product import method_for
 from noisyor.inference.sampling import LogProbability, log_probability
-from noisyor.io.model_file import metrics_of, number_curve, training_curve
+from noisyor.io.model_file import metrics_of, number_curve
 from noisyor.model.network import Network
 from noisyor.report.charts import Curve, line_chart
 from noisyor.report.inputs import Model, Words, same_data
@@ -105,7 +105,6 @@ def fit_section(
         ],
         "log_p": log_p,
         "main": _main_score(explained, log_p, metrics),
-        "curve": _curve(model, words, metrics),
         "numbers": _numbers(model, words),
     }
 
@@ -156,37 +155,6 @@ def _error(score: Score | LogProbability) -> float | None:
     return score.standard_error if len(score.per_row) > 1 else None
 
 
-def _curve(model: Model, words: Words, metrics: dict[str, float]) -> dict[str, Any] | None:
-    record = training_curve(model.metadata)
-    if record is None:
-        return None
-    reference = metrics.get(_REFERENCE)
-    curves = [
-        Curve("train", *_smooth(record.step, record.elbo)),
-        Curve("held-out", record.held_out_step, record.held_out_elbo, dots=True),
-    ]
-    values = np.concatenate([curves[0].y, record.held_out_elbo])
-    n_updates = int(max(c.x.max() for c in curves if len(c.x)))
-    label = f"Bound over {n_updates} updates, ends at {float(values[-1]):.2f}"
-    if reference is not None:
-        label += f"; the reference is {reference:.2f}"
-    # The first steps lie far below everything of interest and are left out.
-    best = float(values.max())
-    floor = best - 3.0 * (best - float(np.quantile(values, 0.25)))
-    shown = [c._replace(x=c.x[c.y >= floor], y=c.y[c.y >= floor]) for c in curves]
-    return {
-        "svg": line_chart(
-            [curve for curve in shown if len(curve.x)],
-            label,
-            x_title="updates",
-            y_title=f"bound, nats per {words.row}",
-            reference=None if reference is None else (reference, "independent columns"),
-        ),
-        "has_held_out": bool(len(record.held_out_step)),
-        "has_train": bool(len(record.step)),
-    }
-
-
 def _numbers(model: Model, words: Words) -> dict[str, Any] | None:
     """Return the chart of validation log p by number of causes, if the number was chosen."""
     curve = number_curve(model.metadata)
@@ -195,8 +163,8 @@ def _numbers(model: Model, words: Words) -> dict[str, Any] | None:
     best = int(curve.n_components[curve.log_p.argmax()])
     label = f"Validation log p by number of {words.causes}; {curve.chosen} were chosen"
     at = curve.n_components == curve.chosen
-    every = Curve("train", curve.n_components, curve.log_p, error=curve.standard_error)
-    chosen = Curve("held-out", curve.n_components[at], curve.log_p[at], dots=True)
+    every = Curve("curve", curve.n_components, curve.log_p, error=curve.standard_error)
+    chosen = Curve("chosen", curve.n_components[at], curve.log_p[at], dots=True)
     svg = line_chart(
         [every, chosen],
         label,
@@ -204,12 +172,3 @@ def _numbers(model: Model, words: Words) -> dict[str, Any] | None:
         y_title=f"log p of validation {words.rows}, nats",
     )
     return {"svg": svg, "chosen": curve.chosen, "best": best}
-
-
-def _smooth(step: FloatArray, elbo: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Average over a fortieth of the training, because the bounds of batches vary strongly."""
-    window = max(1, len(elbo) // 40)
-    if window == 1:
-        return step, elbo
-    weights = np.full(window, 1.0 / window)
-    return np.convolve(step, weights, mode="valid"), np.convolve(elbo, weights, mode="valid")

@@ -133,18 +133,21 @@ class SearchSettings(NamedTuple):
     n_restarts: int = 12
     patience: int | None = None
     objective: Literal["mdl", "hamming"] = "mdl"
+    iterations: int = 200
+    """Iterations of every joint run."""
 
 
 def search_rows(
     observations: Observations, settings: SearchSettings, context: Context
 ) -> FoundFactors:
     """Run the search of `search_factors` in a context."""
-    n_components, n_restarts, _, objective = settings
+    n_components, n_restarts, _, objective, iterations = settings
     patience = _checked_patience(settings)
     distinct, numbers = observations, np.arange(observations.n_rows)
     if observations.n_rows > ENOUGH_ROWS:
         distinct, numbers = observations.unique_rows()
-    search = (ErrorSearch if objective == "hamming" else FactorSearch)(distinct, objective, context)
+    kind = ErrorSearch if objective == "hamming" else FactorSearch
+    search = kind(distinct, objective, context, iterations)
     with progress_bar(n_restarts, "search", "restarts", context.job) as bar:
         first = None
         if isinstance(n_components, str):
@@ -188,7 +191,7 @@ def _repetitions(
 
 def _checked_patience(settings: SearchSettings) -> int:
     """Reject impossible settings; return the patience, with its default filled in."""
-    n_components, n_restarts, patience, objective = settings
+    n_components, n_restarts, patience, objective, _ = settings
     check_choice("objective", objective, OBJECTIVES)
     COUNT_OR_AUTO.check("n_components", n_components)
     COUNT.check("n_restarts", n_restarts)
@@ -218,7 +221,7 @@ STARTS = (
 _TRIED_FIRST = 3
 """Number of kinds of starts that are tried before the best kind gets every second restart."""
 
-_ITERATIONS, _DAMPING = 200, 0.6
+_DAMPING = 0.6
 
 _MAX_ENTRIES = 2**18
 """Above this many entries, a random subset of the rows is searched."""
@@ -242,7 +245,14 @@ _EXTRA = 8
 class FactorSearch:
     """The searched rows, also as a dense matrix, and the restarts of the search."""
 
-    def __init__(self, observations: Observations, objective: Objective, context: Context) -> None:
+    def __init__(
+        self,
+        observations: Observations,
+        objective: Objective,
+        context: Context,
+        iterations: int = 200,
+    ) -> None:
+        self._joint = JointMaxProduct(iterations=iterations, damping=_DAMPING)
         self.rows, self.observations = sample_rows(observations, _MAX_ENTRIES, context.seed)
         self.matrix = Matrix.of(self.observations)
         self.objective, self.context = objective, context
@@ -395,7 +405,7 @@ class FactorSearch:
                     row_ids=np.arange(len(rows)),
                 ),
                 size,
-                JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
+                self._joint,
                 state_probability=_share(cover.states, self.matrix.weight),
                 feature_probability=_share(cover.factors),
                 flip_probability=0.02,
@@ -420,7 +430,7 @@ class FactorSearch:
         found = pmp_factorize(
             rows,
             size,
-            JointMaxProduct(iterations=_ITERATIONS, damping=_DAMPING),
+            self._joint,
             density=self.density,
             flip_probability=start.flip_probability,
             seed=self.context.seed + 1_000_003 * number,

@@ -1,5 +1,5 @@
-from .cells import MISSING as MISSING
 from .options import FORMATS as FORMATS
+from .options import MISSING as MISSING
 from .options import Format as Format
 from .options import ReadOptions as ReadOptions
 from .table import RowBuilder as RowBuilder

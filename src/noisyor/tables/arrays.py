@@ -15,9 +15,18 @@ from noisyor._util.files import reading
 from noisyor.data.chunks import open_parquet, other_columns, reading_parquet, sparse_block
 from noisyor.data.observations import Observations, reader_for
 from noisyor.errors import InvalidDataError, MissingExtraError
-from noisyor.tables.cells import Cells, columns_hint, number_hint, role_hint
 from noisyor.tables.options import ReadOptions
-from noisyor.tables.table import Table, distinct_names, find_roles, weight_of, weighted_table
+from noisyor.tables.table import (
+    Cells,
+    Table,
+    columns_hint,
+    distinct_names,
+    find_roles,
+    number_hint,
+    role_hint,
+    weight_of,
+    weighted_table,
+)
 
 _SPARSE_ARRAYS = {"indices", "indptr", "format", "shape", "data"}  # of SciPy's save_npz
 _COLUMN_NAMES = ("columns", "column_names", "feature_names", "vocabulary", "words", "wordlist")

@@ -16,15 +16,17 @@ import numpy as np
 from noisyor._util.files import FORMULA_STARTS
 from noisyor._util.progress import progress_bar
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.tables.cells import Cells, cell_hint, columns_hint
 from noisyor.tables.documents import TEXT_FIELD, TITLE_FIELD, Texts, rows_of_texts
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import (
+    Cells,
     Lines,
     RowBuilder,
     Table,
     as_index,
+    cell_hint,
     column_index,
+    columns_hint,
     distinct_names,
     file_lines,
     find_roles,

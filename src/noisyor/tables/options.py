@@ -155,6 +155,46 @@ def ending_of(path: Path) -> str:
     return Path(uncompressed_name(path)).suffix
 
 
+# ---- words for 0, 1 and missing
+
+MISSING = 2
+"""Code of a missing entry in blocks of codes."""
+
+CODES = {
+    **dict.fromkeys(("0", "0.0", "false", "no"), 0),
+    **dict.fromkeys(("1", "1.0", "true", "yes"), 1),
+    **dict.fromkeys(("", "na", "n/a", "nan", "null", "none", "?"), MISSING),
+}
+"""Code of the usual words for 0, 1 and missing, in lower case."""
+
+
+def parse_truth(text: str) -> dict[str, int]:
+    """Parse ``ONES/ZEROS`` or ``ONES/ZEROS/MISSING``, lists of words, to the code of each word.
+
+    The usual words for missing are added, unless the text gives them another meaning.
+    """
+    groups = [{folded(word) for word in part.split(",")} for part in text.split("/")]
+    if len(groups) == 3 and groups[2] == {""}:
+        groups.pop()
+    nfoldeds = sum(map(len, groups))
+    if len(groups) not in (2, 3) or "" in groups[0] or len(set().union(*groups)) < nfoldeds:
+        raise InvalidSettingError(
+            "truth is the words for 1 and those for 0, such as y/n, T/F, 2/1 or 1/0/-999 (the "
+            f"third is missing); x/ says that a blank is 0; got {text!r}"
+        )
+    codes = {word: code for word, code in CODES.items() if code == MISSING}
+    for words, code in zip(groups, (1, 0, MISSING), strict=False):
+        codes |= dict.fromkeys(words, code)
+    return codes
+
+
+def folded(text: str) -> str:
+    """Return the word of a cell as `CODES` has it."""
+    return text.strip().lower()
+
+
+# ---- options of reading
+
 _RULES = {
     "header": or_none(FLAG),
     "encoding": TEXT,
@@ -238,8 +278,6 @@ class ReadOptions:
         or_none(choice(*FORMATS)).check("format", self.format)  # readers may be added at run time
         check_settings(self, _RULES)
         if self.truth is not None:
-            from noisyor.tables.cells import parse_truth  # needs NumPy, the command line does not
-
             parse_truth(self.truth)
             if self.above is not None:
                 raise InvalidSettingError("above and truth exclude each other")

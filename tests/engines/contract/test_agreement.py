@@ -1,4 +1,4 @@
-"""Every function of every other engine agrees with the NumPy engine, up to rounding."""
+"""Functions of other engines agree with those that the NumPy engine has, up to rounding."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,9 @@ def _others_than_the_plain_one(engine):
 @pytest.mark.parametrize("network", NETWORKS, ids=repr)
 def test_results_by_row(engine, network, clamped):
     given = problem(network, 1, clamped=clamped)
-    mine = per_row(engine, *given.arguments)
+    mine = per_row(engine, *given.arguments, only=PLAIN.supports)
     theirs = per_row(PLAIN, *given.arguments, only=mine)
+    assert mine
     for name in mine:
         for one, other in zip(mine[name], theirs[name], strict=True):
             assert one.dtype == other.dtype

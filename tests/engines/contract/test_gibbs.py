@@ -88,7 +88,7 @@ def test_matrices_and_lists_of_edges_agree(dense):
         evidence = evidence_of(network, rows, hidden, weights=generator.integers(1, 4, 5))
         prepared = engine.prepare(network)
         if not dense:
-            prepared.dense = None
+            prepared.matrices = None  # the kernel for lists of edges
         states = np.zeros((5, n_hidden), dtype=np.uint8)
         for step in range(4):
             want = reference.gibbs_sweep(

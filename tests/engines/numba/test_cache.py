@@ -9,11 +9,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
 import noisyor
 import noisyor.engines.numba.cache as cache
+
+
+@pytest.fixture(autouse=True)
+def caches_beside_sources(monkeypatch):
+    """Ignore a cache folder that the user has set: these tests look beside their own sources."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
 
 
 class Kernel:

@@ -3,19 +3,19 @@
 import numpy as np
 
 import noisyor as nor
-from noisyor.engines.numba import mean_field
+from noisyor.engines.contract import MeanFieldResult
 
 
 def test_bounds_of_rows_to_come_are_not_touched(monkeypatch):
     """Memory that is not filled yet may hold anything, such as numbers that overflow."""
-    made = mean_field._result
+    made = MeanFieldResult.empty
 
     def filled(*size):
         result = made(*size)
         result.elbo.fill(np.finfo(np.float64).max)
         return result
 
-    monkeypatch.setattr(mean_field, "_result", filled)
+    monkeypatch.setattr(MeanFieldResult, "empty", filled)
     rows = np.tile(np.eye(4, dtype=np.uint8), (150, 1))  # 600 rows, more than two blocks
     data = nor.Observations.of(rows).with_weights(np.full(600, 2.0))
     network = nor.bipartite(n_visible=4, n_hidden=2)

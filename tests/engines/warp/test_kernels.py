@@ -9,7 +9,7 @@ pytest.importorskip("warp", reason="Warp is not installed: pip install 'noisyor[
 import warp as wp
 
 from noisyor.engines.warp import kernels
-from noisyor.engines.warp.device import find_device
+from noisyor.engines.warp.engine import find_device
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ pytest.importorskip("warp", reason="Warp is not installed: pip install 'noisyor[
 import warp as wp
 
 from noisyor.engines import noise
-from noisyor.engines.warp.device import find_device, launch, to_device
+from noisyor.engines.warp.engine import find_device, launch, to_device
 from noisyor.engines.warp.kernels import combine, logistic, mix, offset, uniform
 
 N = 500

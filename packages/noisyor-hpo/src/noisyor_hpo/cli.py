@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from noisyor._util.files import to_json
-from noisyor.cli.run import printable, run_command_line
+from noisyor.cli.common import printable, run_command_line
 from noisyor.cli.serve import run_server, server_options
 from noisyor.errors import InvalidSettingError
 from noisyor_hpo import __version__

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from noisyor.errors import ModelFileError
-from noisyor.io.sealed_file import Arrays, DamagedError, parsing, read_sealed, write_sealed
+from noisyor.io.model_file import Arrays, DamagedError, parsing, read_sealed, write_sealed
 from noisyor_hpo.annotations import read_annotations
 from noisyor_hpo.files import cache_folder, existing, fetch
 from noisyor_hpo.model import DiseaseModel, build_model

@@ -17,14 +17,14 @@ from numba import int64, uint64
 from noisyor.engines.contract import FREE, AnnealingOptions, AnnealingResult, NoiseKey
 from noisyor.engines.numba.arguments import Workspace, advance, arrays, unpack
 from noisyor.engines.numba.cache import inner, njit, small_code
-from noisyor.engines.numba.graph import Graph, Parameters, Rows
-from noisyor.engines.numba.row_model import (
+from noisyor.engines.numba.gibbs import (
     RowModel,
     build_row_model,
     enter_state,
     flip_node,
     gain_on,
 )
+from noisyor.engines.numba.graph import Graph, Parameters, Rows
 from noisyor.engines.numba.scalar import combine, logistic_of, maximum, minimum, mix, uniform_of
 
 _SMOOTHING = 0.5

@@ -21,7 +21,6 @@ from noisyor.engines.numba import (
     joint_max_product,
     log_joint,
     mean_field,
-    row_model,
 )
 from noisyor.engines.numba.active_set import Work, workspace
 from noisyor.engines.numba.arguments import Packed, launch, pack
@@ -147,12 +146,7 @@ class NumbaEngine:
         """See `noisyor.engines.contract.Engine.max_product`."""
         graph, rows = prepared.graph, rows_of(evidence)
         n_draws, n_hidden = evidence.n_rows * options.n_samples, graph.values.n_hidden
-        result = contract.MaxProductResult(
-            np.empty((n_draws, n_hidden), dtype=np.uint8),
-            np.empty((n_draws if with_beliefs else 0, n_hidden), dtype=np.float32),
-            np.empty(n_draws, dtype=np.int32),
-            np.empty(n_draws, dtype=np.float32),
-        )
+        result = contract.MaxProductResult.empty(n_draws, n_hidden, with_beliefs)
         call = pack(Call(rows, options, key, Output(*result, with_beliefs)))
         shared = *prepared.packed, call
 
@@ -247,7 +241,7 @@ class NumbaEngine:
         shared = *prepared.packed, pack(gibbs.Sweep(rows, key, prepared.works, states))
 
         def block(begin: int, end: int) -> list[FloatArray]:
-            model = pack(row_model.allocate(graph, rows, begin, end))
+            model = pack(gibbs.allocate(graph, rows, begin, end))
             sums = pack(
                 gibbs.Sums(
                     per_parameter=prepared.network.n_params + 1, padded_hidden=graph.n_hidden + 1
@@ -283,7 +277,7 @@ class NumbaEngine:
         shared = *prepared.packed, call
 
         def block(begin: int, end: int) -> None:
-            model = row_model.allocate(graph, rows, begin, end)
+            model = gibbs.allocate(graph, rows, begin, end)
             memory = pack(annealing.allocate(model, n_hidden, n_starts, options))
             launch(annealing.annealed_importance_sampling, (*shared, memory), begin, end)
 

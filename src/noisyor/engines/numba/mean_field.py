@@ -455,7 +455,7 @@ def infer(
 ) -> MeanFieldResult:
     """See `noisyor.engines.contract.Engine.mean_field`."""
     n_rows = evidence.n_rows
-    result = _result(n_rows, prepared.network.n_hidden if with_q else 0)
+    result = MeanFieldResult.empty(n_rows, prepared.network.n_hidden, with_q)
     bounds = mean_field_parts(n_rows)
     nothing = Sums(np.empty(0), np.empty(0), False, 0, 0)
     _run(prepared, evidence, options, result, nothing, bounds, n_threads)
@@ -467,7 +467,7 @@ def gradient(
 ) -> GradientSum:
     """See `noisyor.engines.contract.Engine.mean_field_gradient`."""
     graph, n_rows = prepared.graph.values, evidence.n_rows
-    result, total = _result(n_rows, 0), TreeSum()
+    result, total = MeanFieldResult.empty(n_rows, graph.n_hidden, False), TreeSum()
     bounds = mean_field_parts(n_rows)
     for first, last in _blocks(bounds):
         parts = bounds[first : last + 1]
@@ -536,13 +536,4 @@ def _run(
         n_threads,
         blocks_per_thread=4 if n_parts > _MAX_PARTS_FOR_TWO else 2,
         first_piece=max(1, ROWS_OF_PIECE // rows_of_part),
-    )
-
-
-def _result(n_rows: int, n_hidden: int) -> MeanFieldResult:
-    return MeanFieldResult(
-        elbo=np.empty(n_rows),
-        gain=np.empty(n_rows),
-        rounds=np.empty(n_rows, dtype=np.int32),
-        q=np.empty((n_rows if n_hidden else 0, n_hidden)),
     )

@@ -1,7 +1,8 @@
-"""The NumPy engine: every function of the contract, slow and readable, float64 throughout.
+"""The NumPy engine: the functions of the contract, slow and readable, float64 throughout.
 
 Read the modules in this order: `rows` (the evidence of a row), `log_joint`, `max_product`,
-`mean_field`, `gibbs`, `annealing`, `joint_max_product`, `cover`.
+`mean_field`, `gibbs`, `joint_max_product`, `cover`. `anneal` has no reference here, because tests
+compare its estimates with enumeration.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from noisyor.engines import contract
-from noisyor.engines.numpy.annealing import anneal, temper
 from noisyor.engines.numpy.cover import cover_memberships, improve_cover
-from noisyor.engines.numpy.gibbs import gibbs_sweep
+from noisyor.engines.numpy.gibbs import gibbs_sweep, temper
 from noisyor.engines.numpy.joint_max_product import joint_max_product
 from noisyor.engines.numpy.log_joint import icm, log_joint, log_joint_gradient
 from noisyor.engines.numpy.max_product import edge_messages, max_product
@@ -23,7 +23,7 @@ from noisyor.model.network import Network
 
 
 @dataclass(frozen=True)
-class NumpyEngine:
+class NumpyEngine(contract.Engine):
     """The reference for other engines. See `noisyor.engines.contract.Engine`.
 
     ``n_threads`` is accepted because every engine has it, but this engine always uses one thread.
@@ -41,7 +41,7 @@ class NumpyEngine:
     n_threads: int | None = None
 
     name: ClassVar[str] = "numpy"
-    supports: ClassVar[frozenset[str]] = contract.FUNCTIONS
+    supports: ClassVar[frozenset[str]] = contract.FUNCTIONS - {"anneal"}
 
     def __post_init__(self) -> None:
         resolve_threads(self.n_threads)
@@ -55,8 +55,8 @@ class NumpyEngine:
         """Spread the parameters of the network over edges and nodes."""
         return Prepared(network)
 
-    # Every function of the contract is one of this package; none needs the engine. Messages of
-    # single edges are beyond the contract: no other engine keeps them.
+    # The functions are those of this package; none needs the engine. Messages of single edges are
+    # beyond the contract: no other engine keeps them.
     edge_messages = staticmethod(edge_messages)
     max_product = staticmethod(max_product)
     icm = staticmethod(icm)
@@ -65,7 +65,6 @@ class NumpyEngine:
     mean_field = staticmethod(mean_field)
     mean_field_gradient = staticmethod(mean_field_gradient)
     gibbs_sweep = staticmethod(gibbs_sweep)
-    anneal = staticmethod(anneal)
     temper = staticmethod(temper)
     joint_max_product = staticmethod(joint_max_product)
     cover_memberships = staticmethod(cover_memberships)

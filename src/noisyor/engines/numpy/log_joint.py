@@ -90,12 +90,16 @@ def _nodes(
     prepared: Prepared, row: Row, state: BinaryArray
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
     """Return total parameter of every node, whether it is on and observed, (n_nodes,) each."""
+    on = np.concatenate([row.visible == 1, state == 1])
+    seen = np.concatenate([row.visible != FREE, np.ones(len(state), dtype=np.bool_)])
+    return totals(prepared, state), on, seen
+
+
+def totals(prepared: Prepared, state: BinaryArray) -> FloatArray:
+    """Return the total parameter of every node, (n_nodes,), with hidden states (n_hidden,)."""
     network = prepared.network
     from_parents = prepared.theta * state[network.parent]
-    total = prepared.leak + sums_at(network.edge_child, from_parents, network.n_nodes)
-    on = np.concatenate([row.visible == 1, state == 1])
-    seen = np.concatenate([row.visible != FREE, np.ones(network.n_hidden, dtype=np.bool_)])
-    return total, on, seen
+    return prepared.leak + sums_at(network.edge_child, from_parents, network.n_nodes)
 
 
 def value_of(prepared: Prepared, row: Row, state: BinaryArray) -> float:

@@ -49,12 +49,7 @@ def max_product(
 ) -> MaxProductResult:
     """Pass messages and decode the states of every row."""
     n_hidden, draws = prepared.network.n_hidden, evidence.n_rows * options.n_samples
-    result = MaxProductResult(
-        states=np.zeros((draws, n_hidden), dtype=np.uint8),
-        beliefs=np.zeros((draws if with_beliefs else 0, n_hidden), dtype=np.float32),
-        iterations=np.zeros(draws, dtype=np.int32),
-        residual=np.zeros(draws, dtype=np.float32),
-    )
+    result = MaxProductResult.empty(draws, n_hidden, with_beliefs)
     for draw, messages in _messages(prepared, evidence, options, key):
         result.iterations[draw], result.residual[draw] = messages.run()
         beliefs = messages.beliefs()[prepared.network.n_visible :]

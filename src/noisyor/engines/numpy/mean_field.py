@@ -47,13 +47,7 @@ def mean_field(
     prepared: Prepared, evidence: Evidence, options: MeanFieldOptions, *, with_q: bool = False
 ) -> MeanFieldResult:
     """Maximize the bound of every row by coordinate ascent on (q, r)."""
-    n_rows, n_hidden = evidence.n_rows, prepared.network.n_hidden
-    result = MeanFieldResult(
-        elbo=np.zeros(n_rows),
-        gain=np.zeros(n_rows),
-        rounds=np.zeros(n_rows, dtype=np.int32),
-        q=np.zeros((n_rows if with_q else 0, n_hidden)),
-    )
+    result = MeanFieldResult.empty(evidence.n_rows, prepared.network.n_hidden, with_q)
     for row in rows_of(prepared, evidence):
         model = RowAscent(prepared, row, options.local)
         found = model.ascend(options)

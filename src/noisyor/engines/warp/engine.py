@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +20,8 @@ from noisyor.engines.contract import Engine, Evidence, MaxProductOptions, MaxPro
 from noisyor.engines.noise import combine
 from noisyor.engines.registry import get_engine
 from noisyor.engines.threads import resolve_threads, run_blocks
-from noisyor.engines.warp.device import by_draw, find_device, launch, structure, to_device
 from noisyor.engines.warp.kernels import Graph, Options, Output, Rows, Work, infer
+from noisyor.errors import InvalidSettingError
 from noisyor.model.network import Network
 
 _MEMORY = {True: 1 << 26, False: 1 << 30}
@@ -30,6 +35,8 @@ _TINY = 1e-300
 
 _BY_HIDDEN = ("belief", "incoming", "unary", "to_child", "known", "hidden", "total")
 """Arrays of `Work` with an entry for each hidden node of a draw."""
+
+_loading = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -166,12 +173,7 @@ class Batch:
         n_hidden, draws = prepared.network.n_hidden, evidence.n_rows * options.n_samples
         self.prepared, self.evidence, self.options = prepared, evidence, options
         self.with_beliefs = with_beliefs
-        self.result = MaxProductResult(
-            np.empty((draws, n_hidden), dtype=np.uint8),
-            np.empty((draws if with_beliefs else 0, n_hidden), dtype=np.float32),
-            np.empty(draws, dtype=np.int32),
-            np.empty(draws, dtype=np.float32),
-        )
+        self.result = MaxProductResult.empty(draws, n_hidden, with_beliefs)
         # Children and edges that may send messages in each row.
         of_hidden = prepared.n_parents[prepared.network.n_visible :]
         before = pointers(prepared.n_parents[evidence.columns])
@@ -258,3 +260,93 @@ class Batch:
             iterations=draws,
             residual=draws,
         )
+
+
+# ---- the device
+
+
+def find_device(name: str | None) -> str:
+    """Return ``"cpu"`` or the name of a GPU; None selects the GPU, if there is one."""
+    _start()
+    if name is None:
+        return "cuda" if wp.is_cuda_available() else "cpu"
+    known = [str(device) for device in wp.get_devices()]
+    if name not in known and not (name == "cuda" and wp.is_cuda_available()):
+        raise InvalidSettingError(
+            f"device must be one that Warp finds on this machine ({', '.join(known)}), got {name!r}"
+        )
+    return name
+
+
+@lru_cache(maxsize=1)
+def _start() -> None:
+    """Start Warp once, without its messages, and check that it can store compiled kernels."""
+    wp.config.log_level = wp.LOG_ERROR
+    try:
+        with _no_stderr():
+            wp.init()
+        with tempfile.TemporaryFile(dir=wp.config.kernel_cache_dir):
+            pass
+    except OSError as error:
+        raise InvalidSettingError(
+            f"the cache folder of Warp cannot be written ({error}); name another one in the "
+            "environment variable WARP_CACHE_PATH"
+        ) from error
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Suppress the messages that the library prints if there is no driver of a GPU."""
+    try:
+        saved = os.dup(2)
+    except OSError:  # a process that has none
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
+
+
+# ---- arrays and kernels
+
+
+def to_device(array: AnyArray, dtype: Any, device: str) -> wp.array:
+    """Copy an array to the device. On the CPU it may share the memory of the argument."""
+    numbers = np.ascontiguousarray(array, dtype=wp.dtype_to_numpy(dtype))
+    return wp.array(numbers, dtype=dtype, device=device, copy=False)
+
+
+def structure(kind: Any, device: str, **fields: Any) -> Any:
+    """Fill a structure for kernels; types are those of its declaration.
+
+    An array field takes an array of NumPy or of the device, or a number of entries, for which
+    uncleared memory is allocated.
+    """
+    made = kind()
+    for name, value in fields.items():
+        declared = kind.vars[name].type
+        if isinstance(declared, wp.array):
+            if isinstance(value, int):
+                value = wp.empty(value, dtype=declared.dtype, device=device)
+            elif not isinstance(value, wp.array):
+                value = to_device(value, declared.dtype, device)
+        setattr(made, name, value)
+    return made
+
+
+def launch(kernel: Any, draws: int, arguments: list[Any], device: str) -> None:
+    """Run a kernel for every draw; only one thread compiles it."""
+    with _loading:
+        kernel.module.load(device)
+    wp.launch(kernel, dim=draws, inputs=arguments, device=device)
+
+
+def by_draw(array: wp.array, draws: int) -> AnyArray:
+    """Return entries by draw (draws, slots) of memory laid out by `kernels.offset`."""
+    numbers: AnyArray = array.numpy()
+    return numbers.reshape(draws, -1) if array.device.is_cpu else numbers.reshape(-1, draws).T

@@ -44,15 +44,15 @@
       const along = Math.round(x0 + ((x - left) / (right - left)) * (x1 - x0));
       return whole(along) + " " + names.x + ": " + height.toFixed(2).replace("-", "−") + " " + names.y;
     };
-    for (const path of svg.querySelectorAll("path.train")) {
+    for (const path of svg.querySelectorAll("path.curve")) {
       const numbers = path.getAttribute("d").match(/[\d.]+/g).map(Number);
       for (let i = 0; i + 1 < numbers.length; i += 2) {
-        points.push({ x: numbers[i], y: numbers[i + 1], text: "training: " + value(numbers[i], numbers[i + 1]) });
+        points.push({ x: numbers[i], y: numbers[i + 1], text: value(numbers[i], numbers[i + 1]) });
       }
     }
-    for (const dot of svg.querySelectorAll("circle.held-out")) {
+    for (const dot of svg.querySelectorAll("circle.chosen")) {
       const x = Number(dot.getAttribute("cx")), y = Number(dot.getAttribute("cy"));
-      points.push({ x, y, text: "held out: " + value(x, y) });
+      points.push({ x, y, text: "chosen: " + value(x, y) });
     }
     return points;
   }

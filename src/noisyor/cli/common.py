@@ -1,4 +1,8 @@
-"""Options that several commands share, output paths, printing, and reading models and data."""
+"""What the commands share: how they run, options, output paths, printing, reading models and data.
+
+`run_command_line` also runs ``noisyor-hpo`` and ``python -m reproduction``. Errors are one line on
+stderr and an exit code, without a traceback.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ import functools
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisyor._util.validation import OPTIONS
-from noisyor.errors import InvalidSettingError
+from noisyor.errors import InvalidSettingError, NoisyOrError
 from noisyor.tables.options import FORMATS, ReadOptions
 
 if TYPE_CHECKING:
@@ -31,6 +37,88 @@ NOTHING_FOUND = 1
 
 MAX_CELLS = 2 * 10**8
 """Entries of the largest dense table that a command writes."""
+
+
+# ---- running a command
+
+FAILED, INTERRUPTED = 2, 130
+
+_PLAIN = (
+    ("is not a valid integer range", "is not a whole number"),
+    ("is not a valid integer", "is not a whole number"),
+    ("is not a valid float range", "is not a number"),
+    ("is not a valid float", "is not a number"),
+)
+"""Words of click about values, and what users understand."""
+
+
+def run_command_line(
+    command: click.Command,
+    name: str,
+    arguments: Sequence[str] | None = None,
+    *,
+    prog_name: str | None = None,
+    describe: Callable[[NoisyOrError], str] = str,
+) -> int:
+    """Run a click command and return its exit code: 0, 2 for an error, 130 for an interrupt.
+
+    Parameters
+    ----------
+    command : the command or group.
+    name : starts every line on stderr.
+    arguments : arguments of the command; None for those of the process.
+    prog_name : what help texts call the program; by default ``name``.
+    describe : makes the message of an error of the library.
+    """
+
+    def say(message: str) -> None:
+        click.echo(printable(f"{name}: {' '.join(message.split())}"), err=True)
+
+    def fail(message: str) -> int:
+        say(f"error: {message}")
+        return FAILED
+
+    with warnings.catch_warnings():
+        # Without the source line that Python adds.
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        try:
+            code = command.main(
+                None if arguments is None else list(arguments),
+                prog_name=prog_name or name,
+                standalone_mode=False,
+            )
+            return code if isinstance(code, int) else 0
+        except (click.Abort, KeyboardInterrupt):
+            say("interrupted")
+            return INTERRUPTED
+        except click.ClickException as error:
+            message = error.format_message()
+            for technical, plain in _PLAIN:
+                message = message.replace(technical, plain)
+            return fail(message)
+        except NoisyOrError as error:
+            return fail(describe(error))
+        except MemoryError:
+            return fail("out of memory")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            return fail(reason if error.filename is None else f"{error.filename}: {reason}")
+
+
+def printable(text: str) -> str:
+    """Return a text without what would steer a terminal or is not in its encoding.
+
+    Names in a file may hold escape sequences, which change titles, colors or the lines above.
+    """
+    encoding = sys.stdout.encoding or "ascii"
+    shown = "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
+    try:
+        return shown.encode(encoding).decode(encoding)
+    except UnicodeEncodeError:
+        return shown.replace("–", "-").encode(encoding, "replace").decode(encoding)
+
+
+# ---- options
 
 
 class _PathType(click.Path):
@@ -258,6 +346,9 @@ def as_flags(message: str) -> str:
     return re.sub(form, flag, message)
 
 
+# ---- output
+
+
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
     """Reject an unwritable path before any work; create nothing.
 
@@ -284,16 +375,6 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
     check_folder(parent)
 
 
-def check_ending(path: Path, *endings: str) -> str:
-    """Return the ending of an output file, in lower case, which must be one of a few."""
-    ending = path.suffix.lower()
-    if ending not in endings:
-        raise InvalidSettingError(
-            f"{path}: the output is written to {' or '.join(endings)}, not to {path.suffix!r}"
-        )
-    return ending
-
-
 def write_output(path: Path, content: bytes) -> None:
     """Replace a file in one step; a link stays a link."""
     from noisyor._util.files import real_path, write_atomically
@@ -314,9 +395,12 @@ def few(items: list[str], shown: int = 8) -> str:
     return ", ".join(items[:shown]) + more
 
 
+# ---- models and data
+
+
 def check_order(model: Path, data: Path | None) -> None:
     """Raise an error if MODEL and DATA were swapped."""
-    from noisyor.io.sealed_file import is_sealed
+    from noisyor.io.model_file import is_sealed
 
     if data is not None and model.is_file() and not is_sealed(model) and is_sealed(data):
         raise InvalidSettingError(f"MODEL comes before DATA: {data} is the model, not {model}")

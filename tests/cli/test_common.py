@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noisyor.cli.options import as_flags, row_numbers
+from noisyor.cli.common import as_flags, row_numbers
 from noisyor.errors import InvalidSettingError
-from noisyor.tables.cells import role_hint
+from noisyor.tables.table import role_hint
 
 
 @pytest.mark.parametrize(
