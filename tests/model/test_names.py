@@ -140,7 +140,22 @@ def test_words_that_do_not_meet_are_struck_out(alternatives):
     network, rows = alternatives
     assert distinctive_visibles(network, 3)[0] == [3, 4, 0]
     assert topic_words(network, rows, 3)[0] == [0, 1, 2]
-    assert topic_words(network, Togetherness(rows), 3) == topic_words(network, rows, 3)
+
+
+def test_a_word_of_two_topics_is_listed_once_unless_it_fits_much_better():
+    # Words 0 to 4 occur together, and so do 4 to 8: word 4 belongs to both topics. Word 9 of the
+    # first list never occurs.
+    random = np.random.default_rng(3)
+    rows = np.zeros((900, 10))
+    kind = random.integers(0, 3, 900)
+    rows[kind == 0, :5] = random.random(((kind == 0).sum(), 5)) < 0.6
+    rows[kind == 1, 4:9] = random.random(((kind == 1).sum(), 5)) < 0.6
+    pairs = Togetherness(rows)
+    candidates = [[0, 1, 4, 2, 9], [5, 6, 7, 4, 8]]
+    assert pairs.words(candidates, 4) == [[0, 1, 4, 2], [5, 6, 7, 8]]
+    # If word 8 co-occurs with none of the others, word 4 is listed twice.
+    rows[:, 8], rows[kind == 2, 8] = 0, 1
+    assert Togetherness(rows).words(candidates, 4)[1] == [5, 6, 7, 4]
 
 
 def test_no_more_words_than_are_distinctive(alternatives):

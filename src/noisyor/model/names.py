@@ -27,8 +27,12 @@ Kind = Literal["factors", "topics", "features", "network"]
 N_WORDS = 10
 """Words that are listed for a topic."""
 
-_CANDIDATES_PER_WORD = 2
+CANDIDATES_PER_WORD = 2
 """Distinctive words that are considered for each word that is listed."""
+
+_SHARED_WORD = 0.4
+"""How much more a word has to co-occur with the words of a topic, in normalized pointwise mutual
+information, if it is more distinctive of another topic. Chosen on Reuters and IMDB."""
 
 _MAX_WORDS_IN_NAME = 3
 """Columns in the name of a cause."""
@@ -202,13 +206,13 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     The list starts with twice as many distinctive words (`distinctive_visibles`). The word that
     co-occurs least with the others in documents is removed until ``n`` are left. Co-occurrence is
     measured by normalized pointwise mutual information. The network alone does not show it: in
-    short texts two words of a topic may be synonyms that never occur together.
+    short texts two words of a topic may be synonyms that never occur together. A word that is more
+    distinctive of another topic is removed earlier, so that few words are listed twice.
 
     Parameters
     ----------
     network : with one layer of topics.
-    X : binary documents (n_documents, n_words), preferably those that the network was learned from;
-        or co-occurrences counted in them.
+    X : binary documents (n_documents, n_words), preferably those that the network was learned from.
     n : words to list, fewer if only some are more frequent in the topic than elsewhere.
 
     Examples
@@ -220,8 +224,8 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     >>> nor.model.topic_words(topic, X, 2)
     [[0, 1]]
     """
-    pairs = X if isinstance(X, Togetherness) else Togetherness(X, network.n_visible)
-    return pairs.words(distinctive_visibles(network, _CANDIDATES_PER_WORD * n), n)
+    candidates = distinctive_visibles(network, CANDIDATES_PER_WORD * n)
+    return Togetherness(X, network.n_visible).words(candidates, n)
 
 
 _STANDARD_DEVIATIONS, _MIN_MEETINGS = 1.5, 4
@@ -268,19 +272,33 @@ class Togetherness:
         np.fill_diagonal(found, 0.0)
         return found
 
-    def words(self, candidates: list[list[int]], n: int) -> list[list[int]]:
-        """Return the ``n`` words of each list that co-occur most, in the order of the list."""
-        return [self._struck(words, n) for words in candidates]
+    def words(
+        self, candidates: list[list[int]], n: int, shared: float = _SHARED_WORD
+    ) -> list[list[int]]:
+        """Return the ``n`` words of each list that co-occur most, in the order of the list.
+
+        ``shared`` is subtracted from the co-occurrence of a word that is nearer to the start of
+        another list.
+        """
+        ranks: dict[int, int] = {}
+        for words in candidates:
+            for rank, word in enumerate(words):
+                ranks[word] = min(rank, ranks.get(word, rank))
+        chosen = []
+        for words in candidates:
+            penalty = shared * np.array([ranks[word] < rank for rank, word in enumerate(words)])
+            chosen.append(self._struck(words, n, penalty))
+        return chosen
 
     def mean(self, columns: list[int]) -> float:
         """Return the mean over the pairs of some words; -1 if there is no pair."""
         count = len(columns)
         return float(self.of(columns).sum() / (count * (count - 1))) if count > 1 else -1.0
 
-    def _struck(self, words: list[int], n: int) -> list[int]:
+    def _struck(self, words: list[int], n: int, penalty: FloatArray) -> list[int]:
         pairs, left = self.of(words), np.arange(len(words))
         while len(left) > n:
-            sums = pairs[np.ix_(left, left)].sum(axis=1)
+            sums = pairs[np.ix_(left, left)].sum(axis=1) - penalty[left] * (len(left) - 1)
             worst = len(left) - 1 - int(np.argmin(sums[::-1]))  # of equals the less distinctive
             left = np.delete(left, worst)
         return [words[i] for i in left]

@@ -16,7 +16,12 @@ from noisyor.engines.threads import one_blas_thread
 from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.model.builders import bipartite
 from noisyor.model.forward import edge_matrix
-from noisyor.model.names import Togetherness, topic_words
+from noisyor.model.names import (
+    CANDIDATES_PER_WORD,
+    N_WORDS,
+    Togetherness,
+    distinctive_visibles,
+)
 from noisyor.model.network import (
     Network,
     probability_from_theta,
@@ -409,7 +414,9 @@ def choose_topics(network: Network, X: Any, n_components: int) -> Network:
             f"n_components is {n_components:,}, but the network has {network.n_hidden:,} topics"
         )
     pairs = Togetherness(X, network.n_visible)
-    words = topic_words(network, pairs)
+    candidates = distinctive_visibles(network, CANDIDATES_PER_WORD * N_WORDS)
+    # Candidates that repeat each other keep their words, so that one of them is chosen.
+    words = pairs.words(candidates, N_WORDS, shared=0.0)
     kept = _greedily([pairs.mean(chosen) for chosen in words], words, n_components)
     edge = edge_matrix(network, probability=True)[: network.n_visible].T.toarray()
     prior, noise = network.prior_probability, network.noise_probability
