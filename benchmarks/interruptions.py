@@ -374,7 +374,7 @@ def works() -> dict[str, Work]:
         "learn_network": _function(nor.learn_network, _start, table, steps=30, batch_size=10),
         "factors mdl": _function(factors, table, 3, objective="mdl", steps=20, **few),
         "factors mdl, heavy": _function(
-            factors, lambda: table(50, 30.0), 2, objective="mdl", n_candidates=2, steps=15, **few
+            factors, lambda: table(50, 30.0), 2, objective="mdl", steps=15, **few
         ),
         "factors hamming": _function(factors, table, 3, objective="hamming", **few),
         "factors likelihood": _function(factors, noise_table, 3, objective="likelihood", steps=9),

@@ -24,7 +24,7 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ from noisyor.engines.contract import EngineLike, Evidence, GradientSum, MeanFiel
 from noisyor.engines.numba.arguments import pack
 from noisyor.engines.numba.engine import Prepared
 from noisyor.engines.registry import get_engine
-from noisyor.inference.method import Bounds, Posterior
+from noisyor.inference.method import Bounds, Method, Posterior
 from noisyor.metrics import (
     factorization_error,
     features_iou,
@@ -54,13 +54,15 @@ PHANTOM_R = 1e-5
 
 
 @dataclass(frozen=True)
-class PhantomMeanField:
+class PhantomMeanField(Method):
     """Mean-field of a two-layer network in which padded parents are on.
 
     A phantom parent adds ``-theta^x`` to the term of an inactive node and, with u = leak + theta^x
     / r, ``r {f(u) - f(leak)}`` to the term of an active one. Only the tables that the kernels read
     change, not the kernels.
     """
+
+    name: ClassVar[str] = "mean-field with phantom parents"
 
     method: nor.MeanField
 
@@ -86,14 +88,6 @@ class PhantomMeanField:
         )
         return prepared
 
-    @property
-    def name(self) -> str:
-        return "mean-field with phantom parents"
-
-    @property
-    def has_noise(self) -> bool:
-        return False
-
     def settings(self) -> dict[str, object]:
         return {**self.method.settings(), "method": self.name}
 
@@ -118,15 +112,15 @@ class PhantomMeanField:
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Bounds:
-        found = self._infer(network, observations, engine)
+        found = self._found(network, observations, engine)
         states = (found.q >= 0.5).astype(np.uint8)
         return Bounds(nor.inference.log_joint(network, states, observations), found.elbo)
 
     def states(self, network: Network, observations: Observations) -> npt.NDArray[np.uint8]:
         """Return the causes that are on (q >= 1/2), shape (n_rows, n_hidden)."""
-        return (self._infer(network, observations, "auto").q >= 0.5).astype(np.uint8)
+        return (self._found(network, observations, "auto").q >= 0.5).astype(np.uint8)
 
-    def _infer(
+    def _found(
         self, network: Network, observations: Observations, engine: EngineLike
     ) -> MeanFieldResult:
         evidence = Evidence.of(network, observations)
@@ -134,7 +128,7 @@ class PhantomMeanField:
             self.prepared(network), evidence, self.method._options(), with_q=True
         )
 
-    def posterior(self, *_: Any, **__: Any) -> Posterior:
+    def infer(self, *_: Any, **__: Any) -> Posterior:
         raise NotImplementedError("training does not ask for it")
 
 

@@ -41,8 +41,7 @@ Step = Callable[[Observations, FoundFactors], Network]
 
 
 def counted(rows: Observations, found: FoundFactors) -> Network:
-    network = nor.bipartite(rows.n_visible, len(found.factors), noise="per_visible")
-    return warm_start.start_from_factors(network, found)
+    return warm_start.start_from_factors(found)
 
 
 def counted_alone(rows: Observations, found: FoundFactors) -> Network:

@@ -116,8 +116,14 @@ def counted(parts: Parts, factors: Bits) -> nor.Network:
     found = FoundFactors(
         states, factors, cover.rates, (), cover.errors(matrix), np.arange(len(states)), matrix
     )
-    network = nor.bipartite(parts.train.shape[1], max(1, len(factors)))
-    return start_from_factors(network, found)
+    start = start_from_factors(found)
+    return nor.bipartite(
+        start.n_visible,
+        start.n_hidden,
+        failure_probability=start.failure_probability,
+        prior_probability=start.prior_probability,
+        noise_probability=-np.expm1(-start.theta_of("noise").mean()),  # one for all columns
+    )
 
 
 def trained(network: nor.Network, train: Bits) -> nor.Network:

@@ -87,17 +87,6 @@ def test_what_is_observed_can_be_kept():
 
 
 @pytest.mark.parametrize("method", ["exact", "samples"])
-def test_evidence_on_causes_counts(method):
-    network = nor.bipartite(
-        2, 2, failure_probability=[[0.1, 1.0], [1.0, 0.2]], noise_probability=0.05
-    )
-    unknown = np.full((1, 2), np.nan)
-    found = predict_visible(network, unknown, method, hidden={0: 1, 1: 0})
-    np.testing.assert_allclose(found.probability, [[1 - 0.95 * 0.1, 0.05]], atol=1e-4)
-    np.testing.assert_array_equal(found.hidden, [[1.0, 0.0]])
-
-
-@pytest.mark.parametrize("method", ["exact", "samples"])
 def test_rows_that_the_network_cannot_produce_have_an_answer(method):
     network = nor.bipartite(2, 1, failure_probability=[[0.0, 1.0]], noise_probability=0.0)
     found = predict_visible(network, np.array([[0, 1], [1, 1]]), method).probability

@@ -63,7 +63,7 @@ class TestLearnCauses:
 
     def test_there_may_be_more_causes_than_columns(self, truth):
         rows = nor.Observations.of(nor.sample(truth, 600, seed=1).visible)
-        assert learn_causes(rows, 20, context(), noise="shared").n_hidden == 20
+        assert learn_causes(rows, 20, context()).n_hidden == 20
 
     def test_empty_rows_have_causes_that_do_nothing(self):
         rows = nor.Observations.of(np.zeros((50, 6)))
@@ -99,7 +99,7 @@ class TestSmoothing:
     @staticmethod
     def chosen(X, n_components):
         learner = causes._Learner(nor.Observations.of(X), n_components, context())
-        return learner.start("per_visible", (1.0,))[1]
+        return learner.start((1.0,))[1]
 
     def test_many_ones_need_no_choice(self, truth):
         assert self.chosen(nor.sample(truth, 1500, seed=1).visible, 2) == 0.5

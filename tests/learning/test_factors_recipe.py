@@ -50,7 +50,7 @@ class TestObjective:
         [
             ({"objective": "probability"}, "objective"),
             ({"objective": "hamming", "init": "paper-3"}, 'needs init="data"'),
-            ({"n_candidates": -1}, "n_candidates"),
+            ({"noise": "shared"}, "noise"),
         ],
     )
     def test_wrong_settings(self, options, message):
@@ -162,7 +162,7 @@ class TestNumber:
     def test_sizes_follow_one_ranking(self, monkeypatch):
         rows = Observations.of(faint_causes(400))
         training, validation = split_validation(rows, 0)
-        options = {"objective": "mdl", "n_restarts": 1, "n_candidates": 0, "steps": 0}
+        options = {"objective": "mdl", "n_restarts": 1, "steps": 0}
         network = nor.learn_factors(training, 4, progress=False, **options).network
         gain = leave_one_out_gain(network, training)
         best = network.failure_probability[np.argmax(gain)]

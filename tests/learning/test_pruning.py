@@ -146,7 +146,7 @@ class TestIsDeterminedByCounts:
         rows = nor.sample(network, 1000, seed=3).visible
         found = search_factors(rows, 4)
         assert not is_determined_by_counts(found)
-        start = start_from_factors(nor.bipartite(32, len(found.factors)), found)
+        start = start_from_factors(found)
         learned = np.sort(start.failure_probability, axis=0)[0]  # of the cause that has the column
         assert np.abs(learned[::2] - 0.5).max() < 0.15
         assert np.abs(learned[1::2] - 0.1).max() < 0.1
@@ -164,7 +164,6 @@ def test_extra_causes_leave_as_many_as_were_asked_for() -> None:
     [
         ({"n_components": 0}, "n_components must be 1, 2, … or 'auto', got 0"),
         ({"n_components": 2.5}, "n_components must be 1, 2, … or 'auto', got 2.5"),
-        ({"n_components": 2, "n_candidates": -1}, "n_candidates must be 0, 1, …, got -1"),
     ],
 )
 def test_wrong_numbers_of_causes_are_named(options: dict[str, object], message: str) -> None:

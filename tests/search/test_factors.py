@@ -104,7 +104,7 @@ def test_a_row_of_weight_w_is_searched_as_w_rows(data, objective, monkeypatch):
     np.testing.assert_array_equal(one.factors, long.factors)
     np.testing.assert_array_equal(np.repeat(one.states, weights, axis=0), long.states)
     assert one.errors == long.errors == (drawn(long) != many).sum()
-    networks = [start_from_factors(nor.bipartite(60, 6), found) for found in (one, long)]
+    networks = [start_from_factors(found) for found in (one, long)]
     np.testing.assert_allclose(networks[0].theta, networks[1].theta, rtol=1e-5)
 
 
@@ -223,21 +223,11 @@ def test_no_ones_need_no_causes():
     assert len(search_factors(np.zeros((5, 4)), 2, objective="hamming").factors) == 0
 
 
-@pytest.mark.parametrize("prior", ["per_component", "shared"])
-@pytest.mark.parametrize("noise", ["per_visible", "shared"])
-def test_start_has_the_factors_and_keeps_what_is_fixed(data, found, prior, noise):
-    network = nor.bipartite(
-        60, 10, prior=prior, noise=noise, noise_probability=0.02, fixed=("noise",)
-    )
-    start = start_from_factors(network, found)
-    learned = start.theta_of("failure") >= np.log(2.0)
-    np.testing.assert_array_equal(learned[:8], found.factors > 0)
-    assert not learned[8:].any()
-    np.testing.assert_allclose(start.theta_of("noise"), -np.log1p(-0.02))
-    share = found.states.mean(0)
-    expected = share if prior == "per_component" else share.mean(keepdims=True)
-    probability = -np.expm1(-start.theta_of("prior"))
-    np.testing.assert_allclose(probability[: len(expected)], expected, atol=0.02)
+def test_start_has_the_factors_and_their_frequencies(found):
+    start = start_from_factors(found)
+    np.testing.assert_array_equal(start.theta_of("failure") >= np.log(2.0), found.factors > 0)
+    np.testing.assert_allclose(start.prior_probability, found.states.mean(0), atol=0.02)
+    np.testing.assert_allclose(start.noise_probability, found.rates.false_positive, atol=0.02)
 
 
 def test_learned_factors_explain_unseen_rows(data):

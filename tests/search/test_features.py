@@ -10,7 +10,6 @@ from noisyor.datasets import generate_deconvolution
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidNetworkError, InvalidSettingError
 from noisyor.metrics import features_iou, threshold_features
-from noisyor.model.builders import convolutional
 from noisyor.model.forward import boolean_convolution
 from noisyor.model.layout import state_shape
 from noisyor.search.features import FoundFeatures, search_features
@@ -99,22 +98,13 @@ def test_empty_images_hold_no_feature_and_still_make_a_network():
     assert learned.network.prior_probability.max() < 0.01
 
 
-def test_network_starts_with_what_was_found_and_keeps_what_is_fixed(found):
-    network = convolutional(
-        (9, 11), 3, (4, 4), border=True, noise_probability=0.03, fixed=("noise",)
-    )
-    start = start_from_features(network, found)
-    assert (threshold_features(start.theta_of("failure"))[:2] == found.features).all()
-    assert not threshold_features(start.theta_of("failure"))[2].any()
-    np.testing.assert_allclose(start.noise_probability, 0.03)
-    np.testing.assert_allclose(1 - np.exp(-start.theta_of("prior")[:2]), found.prior)
-    explained = nor.explain(start, stamped(40)).states.toarray().reshape(40, 3, 12, 14)
-    assert (explained[:, :2] == found.states).mean() > 0.995
-
-
-def test_fewer_features_in_the_network_than_found_is_an_error(found):
-    with pytest.raises(InvalidNetworkError, match="2 features were found, but the network has 1"):
-        start_from_features(convolutional((9, 11), 1, (4, 4), border=True), found)
+def test_network_starts_with_what_was_found(found):
+    start = start_from_features(found, (9, 11))
+    assert (threshold_features(start.theta_of("failure")) == found.features).all()
+    np.testing.assert_allclose(start.noise_probability, found.rates.false_positive)
+    np.testing.assert_allclose(1 - np.exp(-start.theta_of("prior")), found.prior)
+    explained = nor.explain(start, stamped(40)).states.toarray().reshape(40, 2, 12, 14)
+    assert (explained == found.states).mean() > 0.995
 
 
 def test_learned_from_the_papers_recipe_and_good_on_images_not_seen():

@@ -6,7 +6,6 @@ Public functions take ``engine=``, ``seed=``, ``progress=`` and ``time_limit=`` 
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,23 +27,20 @@ from noisyor.model.network import Network
 class Stored(dict[str, AnyArray]):
     """Arrays read from a checkpoint, checked when used, because the file may be damaged."""
 
-    @staticmethod
-    def of_bits(name: str, bits: BinaryArray) -> dict[str, AnyArray]:
-        """Pack an array of 0 and 1, with its shape, for `bits`."""
-        return {name: np.packbits(bits, axis=None), f"{name}_shape": np.array(bits.shape, np.int64)}
-
     def bits(self, name: str, expected: tuple[int | None, ...]) -> BinaryArray:
-        """Return the array that `of_bits` packed; None in the shape is an axis of any length."""
-        content, size = self.get(name), self.get(f"{name}_shape")
-        if content is not None and content.dtype == np.uint8 and content.ndim == 1:
-            shape = () if size is None or size.dtype != np.int64 else tuple(size.ravel().tolist())
-            fits = len(shape) == len(expected) and all(
-                wanted in (came, None) and came >= 0
-                for came, wanted in zip(shape, expected, strict=True)
+        """Return an array of 0 and 1; None in the shape is an axis of any length."""
+        found = self.get(name)
+        if (
+            found is None
+            or found.dtype != np.uint8
+            or found.ndim != len(expected)
+            or any(
+                want not in (came, None) for came, want in zip(found.shape, expected, strict=True)
             )
-            if fits and -(-math.prod(shape) // 8) == len(content):
-                return np.unpackbits(content, count=math.prod(shape)).reshape(shape)
-        raise _foreign(name)
+            or found.max(initial=0) > 1
+        ):
+            raise _foreign(name)
+        return found
 
     def numbers(self, name: str, n: int | None = None, *, gaps: bool = False) -> list[float]:
         """Return a list of ``n`` finite numbers; with ``gaps`` they may also be NaN."""
@@ -85,17 +81,11 @@ class CheckpointStore:
         arrays: Mapping[str, AnyArray] | None = None,
         write: Callable[[dict[str, AnyArray]], object] | None = None,
     ) -> None:
-        self._arrays, self._write, self._scope = dict(arrays or {}), write, ""
-
-    def scoped(self, name: str) -> CheckpointStore:
-        """Return a view of the store whose groups have ``name`` before their own."""
-        view = CheckpointStore(write=self._write)
-        view._arrays, view._scope = self._arrays, f"{self._scope}{name} "
-        return view
+        self._arrays, self._write = dict(arrays or {}), write
 
     def load(self, name: str) -> Stored | None:
         """Return the arrays that were saved under a name, or None."""
-        start = f"{self._scope}{name}/"
+        start = f"{name}/"
         found = {
             key.removeprefix(start): array
             for key, array in self._arrays.items()
@@ -107,7 +97,7 @@ class CheckpointStore:
         """Store arrays under a name; they replace the arrays stored there before."""
         if self._write is None:
             return
-        start = f"{self._scope}{name}/"
+        start = f"{name}/"
         for key in [key for key in self._arrays if key.startswith(start)]:
             del self._arrays[key]
         self._arrays.update({start + key: array for key, array in arrays.items()})

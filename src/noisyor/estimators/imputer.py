@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.impute import MissingIndicator
 
 from noisyor._util.arrays import FloatArray
-from noisyor._util.validation import COUNT_OR_AUTO, FLAG, check_choice, is_finite
+from noisyor._util.validation import COUNT_OR_AUTO, check_choice, is_finite
 from noisyor.data.columns import find_one_hot
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidSettingError
@@ -45,7 +44,6 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     missing_values : the value of a missing entry; NaN, or a number such as -1.
     output : what missing entries become: ``"states"``, the likelier of 0 and 1, or
         ``"probability"``, the probability of 1.
-    add_indicator : append columns that say where entries were missing, as in scikit-learn.
     binarize : None expects 0 and 1; a number makes entries above it 1 and the others 0.
     n_estimators : number of networks. If there are several, each is learned without a different
         part of the rows. ``"auto"``: five with the default estimator and fewer than 1,000 rows,
@@ -55,7 +53,6 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     ----------
     estimators_ : the estimators that were fitted, each with its ``network_``.
     one_hot_ : groups of columns of which exactly one is on.
-    indicator_ : `sklearn.impute.MissingIndicator`, None without ``add_indicator``.
     n_features_in_, feature_names_in_ : number of columns, and their names if they had any.
 
     Examples
@@ -75,24 +72,19 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         *,
         missing_values: float = np.nan,
         output: Literal["states", "probability"] = "states",
-        add_indicator: bool = False,
         binarize: float | None = None,
         n_estimators: int | Literal["auto"] = "auto",
     ) -> None:
         self.estimator = estimator
         self.missing_values = missing_values
         self.output = output
-        self.add_indicator = add_indicator
         self.binarize = binarize
         self.n_estimators = n_estimators
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from (n_rows, n_features) of 0, 1 and missing values; ``y`` is ignored."""
         self._check_params()
-        rows, given = self._rows(X, reset=True)
-        self.indicator_ = None
-        if self.add_indicator:
-            self.indicator_ = MissingIndicator(error_on_new=False).fit(given)
+        rows, _ = self._rows(X, reset=True)
         estimator, n_parts = self.estimator, self.n_estimators
         if isinstance(n_parts, str):
             n_parts = _PARTS if estimator is None and rows.n_rows < _MANY else 1
@@ -103,7 +95,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return filled-in rows (n_rows, n_features), float64, and the indicator columns."""
+        """Return filled-in rows (n_rows, n_features), float64."""
         check_fitted(self, "estimators_")
         self._check_params()
         rows, given = self._rows(X, reset=False)
@@ -112,9 +104,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if len(incomplete):
             chance = self._chance(rows.take(incomplete))
             result[incomplete] = chance if self.output == "probability" else chance >= 0.5
-        if self.indicator_ is None:
-            return result
-        return np.hstack([result, self.indicator_.transform(given)])
+        return result
 
     def _chance(self, rows: Observations) -> FloatArray:
         """Return the probability of every entry, (n_rows, n_features); 0 or 1 if observed."""
@@ -135,17 +125,8 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         given = rows.to_dense()
         return np.asarray(np.where(np.isnan(given), chance, given))
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the columns, then those of the indicator columns."""
-        check_fitted(self, "estimators_")
-        names: npt.NDArray[np.object_] = super().get_feature_names_out(input_features)
-        if self.indicator_ is None:
-            return names
-        return np.concatenate([names, self.indicator_.get_feature_names_out(names)])
-
     def _check_params(self) -> None:
         check_choice("output", self.output, ("states", "probability"))
-        FLAG.check("add_indicator", self.add_indicator)
         COUNT_OR_AUTO.check("n_estimators", self.n_estimators)
         if self.estimator is not None and not isinstance(self.estimator, NoisyOrEstimator):
             raise InvalidSettingError(

@@ -6,7 +6,5 @@ from .max_product import log_joint as log_joint
 from .method import Bounds as Bounds
 from .method import Method as Method
 from .method import Posterior as Posterior
-from .method import concatenate as concatenate
-from .method import row_blocks as row_blocks
 from .sampling import log_probability as log_probability
 from .sampling import predict_visible as predict_visible

@@ -5,8 +5,8 @@ They also give the bound Elbo^MP on ``log p(x)`` that training maximizes.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ from noisyor.engines.contract import (
 )
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
-from noisyor.inference.method import BlockMethod, Posterior
+from noisyor.inference.method import Method, Posterior
 from noisyor.model.network import Network
 
 ICM_SWEEPS = 20
@@ -41,7 +41,7 @@ ICM_SWEEPS = 20
 
 
 @dataclass(frozen=True)
-class MaxProduct(BlockMethod):
+class MaxProduct(Method):
     """Settings of max-product message passing.
 
     Parameters
@@ -72,6 +72,8 @@ class MaxProduct(BlockMethod):
     4
     """
 
+    name: ClassVar[str] = "max-product"
+
     temperature: float = 0.0
     max_iterations: int = 100
     damping: float = 0.5
@@ -101,17 +103,6 @@ class MaxProduct(BlockMethod):
         """Return the same settings for evaluation: the mode, one explanation per row."""
         return replace(self, temperature=0.0, n_samples=1, keep_beliefs=False, keep_messages=False)
 
-    def settings(self) -> dict[str, object]:
-        """Return everything that determines the results."""
-        settings = asdict(self)
-        del settings["keep_beliefs"], settings["keep_messages"]
-        return {"method": "max-product", **settings}
-
-    @property
-    def name(self) -> str:
-        """Name of the method in records."""
-        return "max-product"
-
     @property
     def has_noise(self) -> bool:
         """Whether results depend on the ids of rows: with a temperature."""
@@ -138,14 +129,16 @@ class MaxProduct(BlockMethod):
     def _engine(self, engine: EngineLike) -> EngineLike:
         return "numpy" if self.keep_messages else engine
 
-    def _row_bytes(self, network: Network) -> int:
+    def row_bytes(self, network: Network) -> int:
+        """Return the memory that the result of a row takes."""
         by_hidden = network.n_hidden * (5 if self.keep_beliefs else 1)
         return self.n_samples * (by_hidden + 4 * network.n_edges * self.keep_messages)
 
-    def _infer(
-        self, runner: Runner, key: NoiseKey, observations: Observations, clamp: BinaryArray | None
+    def infer(
+        self, runner: Runner, observations: Observations, clamp: BinaryArray | None, seed: int
     ) -> Posterior:
-        evidence = Evidence.of(runner.network, observations, clamp)
+        """Infer the causes of the rows of one block."""
+        evidence, key = Evidence.of(runner.network, observations, clamp), NoiseKey(int(seed))
         messenger, prepared = runner.on("max_product")
         result = messenger.max_product(
             prepared,

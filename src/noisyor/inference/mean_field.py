@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,9 +11,9 @@ import scipy.sparse as sp
 from noisyor._util.arrays import BinaryArray
 from noisyor._util.validation import COUNT, COUNT_OR_ZERO, NOT_NEGATIVE, check_settings, or_none
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike, Evidence, GradientSum, MeanFieldOptions, NoiseKey
+from noisyor.engines.contract import EngineLike, Evidence, GradientSum, MeanFieldOptions
 from noisyor.engines.registry import Runner
-from noisyor.inference.method import BlockMethod, Posterior
+from noisyor.inference.method import Method, Posterior
 from noisyor.model.network import Network
 
 _R_SHARE = 0.01
@@ -23,7 +24,7 @@ _CONVERGED = 1e-3
 
 
 @dataclass(frozen=True)
-class MeanField(BlockMethod):
+class MeanField(Method):
     """Settings of mean-field inference; the default is the published schedule.
 
     The posterior of a row is approximated by independent probabilities q, one for each cause. The
@@ -53,6 +54,8 @@ class MeanField(BlockMethod):
     array([[1.  , 0.01]])
     """
 
+    name: ClassVar[str] = "mean-field"
+
     local: bool = False
     outer: int = 10
     inner: int = 10
@@ -68,17 +71,6 @@ class MeanField(BlockMethod):
             "tolerance": or_none(NOT_NEGATIVE),
         }
         check_settings(self, rules)
-
-    @property
-    def name(self) -> str:
-        """Name of the method in records."""
-        return "mean-field"
-
-    def settings(self) -> dict[str, object]:
-        """Return everything that determines the results."""
-        settings = asdict(self)
-        del settings["keep_q"]
-        return {"method": self.name, **settings}
 
     def gradient(
         self,
@@ -98,12 +90,10 @@ class MeanField(BlockMethod):
         """Return the same settings for evaluation: without q."""
         return replace(self, keep_q=False)
 
-    def _row_bytes(self, network: Network) -> int:
-        return 9 * network.n_hidden
-
-    def _infer(
-        self, runner: Runner, key: NoiseKey, observations: Observations, clamp: BinaryArray | None
+    def infer(
+        self, runner: Runner, observations: Observations, clamp: BinaryArray | None, seed: int
     ) -> Posterior:
+        """Infer the causes of the rows of one block."""
         evidence = Evidence.of(runner.network, observations, clamp)
         solver, prepared = runner.on("mean_field")
         result = solver.mean_field(prepared, evidence, self._options(), with_q=True)

@@ -1,6 +1,6 @@
-"""The protocol of an inference method, and what it returns.
+"""The base class of inference methods, and what methods return.
 
-Training, explaining and evaluating use a method through this protocol only. Many rows are inferred
+Training, explaining and evaluating use a method through this class only. Many rows are inferred
 in blocks, so that memory stays bounded and progress can be shown.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from noisyor._util.arrays import BinaryArray, FloatArray
 from noisyor._util.progress import progress_bar
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike, GradientSum, NoiseKey
+from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidSettingError
 from noisyor.model.network import Network
@@ -45,70 +45,6 @@ class Bounds(NamedTuple):
 
     mode: FloatArray
     elbo: FloatArray
-
-
-class Method(Protocol):
-    """An inference method that can train a network. Methods are values without state.
-
-    Examples
-    --------
-    >>> import noisyor as nor
-    >>> nor.MaxProduct().name, nor.MeanField().name
-    ('max-product', 'mean-field')
-    """
-
-    @property
-    def name(self) -> str:
-        """Short name for records, such as ``"max-product"``."""
-        ...
-
-    @property
-    def has_noise(self) -> bool:
-        """Whether rows that are the same may get different results, by noise keyed by their ids."""
-        ...
-
-    def posterior(
-        self,
-        network: Network,
-        observations: Observations,
-        *,
-        seed: int = 0,
-        clamp: BinaryArray | None = None,
-        engine: EngineLike = "auto",
-        progress: bool | None = False,
-    ) -> Posterior:
-        """Infer the causes of every row; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``."""
-        ...
-
-    def gradient(
-        self,
-        network: Network,
-        observations: Observations,
-        *,
-        seed: int,
-        step: int,
-        engine: EngineLike = "auto",
-    ) -> GradientSum:
-        """Infer the causes of a batch, then differentiate the bound with the causes held fixed.
-
-        Returns the sums over rows of the bound and of its gradient.
-        """
-        ...
-
-    def bounds(
-        self,
-        network: Network,
-        observations: Observations,
-        *,
-        engine: EngineLike = "auto",
-        progress: bool | None = False,
-    ) -> Bounds:
-        """Return the bounds at test time: without noise, one explanation per row."""
-        ...
-
-    def settings(self) -> dict[str, object]:
-        """Return everything that determines the results, for records and checkpoints."""
-        ...
 
 
 def check_method(method: object) -> None:
@@ -223,17 +159,63 @@ class Posterior:
         )
 
 
-class BlockMethod(ABC):
-    """The part that methods share: the posterior is inferred in blocks of rows.
+class Method(ABC):
+    """An inference method that can train a network. Methods are frozen dataclasses without state.
 
-    Without noise each distinct row is inferred once, and rows that are equal to it get a copy,
-    unless rows have individual evidence on hidden nodes.
+    A subclass has a ``name`` for records, such as ``"max-product"``, and infers blocks of rows with
+    `infer` and `gradient`. Without noise each distinct row is inferred once, and rows that are
+    equal to it get a copy, unless rows have individual evidence on hidden nodes.
+
+    Examples
+    --------
+    >>> import noisyor as nor
+    >>> nor.MaxProduct().name, nor.MeanField().name
+    ('max-product', 'mean-field')
     """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def infer(
+        self, runner: Runner, observations: Observations, clamp: BinaryArray | None, seed: int
+    ) -> Posterior:
+        """Infer the causes of the rows of one block; arguments as in `posterior`."""
+
+    @abstractmethod
+    def gradient(
+        self,
+        network: Network,
+        observations: Observations,
+        *,
+        seed: int,
+        step: int,
+        engine: EngineLike = "auto",
+    ) -> GradientSum:
+        """Infer the causes of a batch, then differentiate the bound with the causes held fixed.
+
+        Returns the sums over rows of the bound and of its gradient.
+        """
 
     @property
     def has_noise(self) -> bool:
-        """Whether results depend on the ids of rows; not by default."""
+        """Whether rows that are the same may get different results, by noise keyed by their ids."""
         return False
+
+    def at_test_time(self) -> Method:
+        """Return the same settings for evaluation: no noise, one explanation per row."""
+        return self
+
+    def row_bytes(self, network: Network) -> int:
+        """Return the memory that the result of a row takes; by default states and probabilities."""
+        return 9 * network.n_hidden
+
+    def settings(self) -> dict[str, object]:
+        """Return everything that determines the results, for records and checkpoints.
+
+        By default these are all fields except those that only say what to keep.
+        """
+        fields = {key: value for key, value in vars(self).items() if not key.startswith("keep_")}
+        return {"method": self.name, **fields}
 
     def posterior(
         self,
@@ -245,13 +227,13 @@ class BlockMethod(ABC):
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Posterior:
-        """Explain every row; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``."""
+        """Infer the causes of every row; ``clamp`` (n_rows or 1, n_hidden) of 0, 1 and ``FREE``."""
         distinct, numbers = observations, None
         if not self.has_noise and (clamp is None or len(clamp) == 1):
             distinct, numbers = observations.unique_rows()
-        runner, key = Runner(self._engine(engine), network), NoiseKey(int(seed))
-        blocks = row_blocks(distinct, clamp, self._row_bytes(network), progress)
-        found = concatenate([self._infer(runner, key, rows, fixed) for rows, fixed in blocks])
+        runner = Runner(self._engine(engine), network)
+        blocks = row_blocks(distinct, clamp, self.row_bytes(network), progress)
+        found = concatenate([self.infer(runner, rows, fixed, seed) for rows, fixed in blocks])
         return found if numbers is None or distinct is observations else found.take(numbers)
 
     def bounds(
@@ -262,41 +244,18 @@ class BlockMethod(ABC):
         engine: EngineLike = "auto",
         progress: bool | None = False,
     ) -> Bounds:
-        """Return ``log p(h, x)`` at the best explanation and the method's own bound."""
+        """Return the bounds at test time: ``log p(h, x)`` of the best explanation, and the own."""
         method = self.at_test_time()
         found = method.posterior(network, observations, engine=engine, progress=progress)
         return Bounds(found.log_joint, found.log_joint if found.elbo_vi is None else found.elbo_vi)
-
-    @abstractmethod
-    def at_test_time(self) -> BlockMethod:
-        """Return the same settings for evaluation: no noise, one explanation per row."""
 
     def _engine(self, engine: EngineLike) -> EngineLike:
         """Return the engine to use for a requested ``engine``."""
         return engine
 
-    @abstractmethod
-    def _row_bytes(self, network: Network) -> int:
-        """Return the memory that the result of a row takes."""
-
-    @abstractmethod
-    def _infer(
-        self, runner: Runner, key: NoiseKey, observations: Observations, clamp: BinaryArray | None
-    ) -> Posterior:
-        """Infer the rows of one block."""
-
 
 def concatenate(parts: Sequence[Posterior]) -> Posterior:
-    """Join the posteriors of consecutive blocks of rows.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> network = nor.bipartite(3, 2)
-    >>> parts = [nor.explain(network, np.eye(3)[rows]) for rows in ([0], [1, 2])]
-    >>> nor.inference.concatenate(parts).n_rows
-    3
-    """
+    """Join the posteriors of consecutive blocks of rows."""
     if len(parts) == 1:
         return parts[0]
     joined: dict[str, Any] = {
@@ -321,14 +280,6 @@ def row_blocks(
 
     ``clamp`` (n_rows or 1, n_hidden) or None; ``row_bytes`` is the memory that a row takes. A
     progress bar named ``task`` counts the rows of finished blocks.
-
-    Examples
-    --------
-    >>> import numpy as np, noisyor as nor
-    >>> rows = nor.Observations.of(np.eye(5))
-    >>> blocks = nor.inference.row_blocks(rows, None, row_bytes=8, progress=False, max_rows=2)
-    >>> [some.n_rows for some, _ in blocks]
-    [2, 2, 1]
     """
     size = max(1, BLOCK_BYTES // max(1, row_bytes))
     size = size if max_rows is None else min(size, max_rows)

@@ -200,20 +200,29 @@ class EvidenceBound(Score):
 
 
 @dataclass(frozen=True, eq=False)
-class EvidenceEstimate(Score):
-    """An estimate of ``log p(x)``; not a bound.
+class LogProbability(Score):
+    """``log p`` of rows, in nats; exact, or an estimate, which is not a bound.
 
     ``per_row`` (n_rows,), ``mean`` and ``standard_error`` (spread of the rows) as in `Score`;
-    ``error`` (n_rows,) standard error of each row's estimate, from the spread of its chains.
+    ``error`` (n_rows,) standard error of each row's estimate, from the spread of its chains, zero
+    if exact; ``bound`` (n_rows,) lower bound from a set of explanations; ``exact`` whether all
+    hidden states were enumerated.
     """
 
     error: FloatArray
+    bound: FloatArray
+    exact: bool
 
     @property
     def mean_error(self) -> float:
         """Standard error of ``mean`` as an estimate for these very rows."""
         weights = np.ones(len(self.error)) if self.weights is None else self.weights
         return float(np.sqrt(((weights * self.error) ** 2).sum()) / weights.sum())
+
+    @property
+    def bound_mean(self) -> float:
+        """Mean of the bound over rows."""
+        return float(np.average(self.bound, weights=self.weights))
 
 
 def evidence_bound(
@@ -271,7 +280,7 @@ def estimate_evidence(
     seed: int = 0,
     engine: EngineLike = "auto",
     progress: bool | None = False,
-) -> EvidenceEstimate:
+) -> LogProbability:
     """Estimate ``log p(x)`` of every row by annealed importance sampling, with standard errors.
 
     Each chain starts from independent causes with their probabilities under a small set of likely
@@ -303,25 +312,8 @@ def estimate_evidence(
     found = explore_configurations(
         network, observations, n_expansions=n_expansions, **chains, **run
     )
-    return EvidenceEstimate(found.log_evidence, found.log_error, weights=observations.weights)
-
-
-@dataclass(frozen=True, eq=False)
-class LogProbability(EvidenceEstimate):
-    """``log p`` of rows, in nats; exact, or an estimate.
-
-    ``per_row``, ``mean`` and ``standard_error`` as in `Score`, ``error`` and ``mean_error`` as in
-    `EvidenceEstimate`, zero if exact; ``bound`` (n_rows,) lower bound from a set of explanations;
-    ``exact`` whether all hidden states were enumerated.
-    """
-
-    bound: FloatArray
-    exact: bool
-
-    @property
-    def bound_mean(self) -> float:
-        """Mean of the bound over rows."""
-        return float(np.average(self.bound, weights=self.weights))
+    parts = found.log_evidence, found.log_error, found.log_sum
+    return LogProbability(*parts, exact=False, weights=observations.weights)
 
 
 def log_probability(
@@ -604,30 +596,25 @@ class _Sampler:
         self.network, self.n_sweeps = network, n_sweeps
         self.seed, self.engine, self.runner = seed, engine, Runner(engine, network)
 
-    def blocks(
-        self, observations: Observations, clamp: Clamp, progress: bool | None
-    ) -> Iterator[WeightedStates]:
+    def blocks(self, observations: Observations, progress: bool | None) -> Iterator[WeightedStates]:
         """Yield the sampled states with their masses, in blocks of rows."""
         n_states = _N_CHAINS * (_COLLECT + self.n_sweeps)
         row_bytes = n_states * (self.network.n_hidden + 8 * self.network.n_visible)
         most = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // row_bytes))
-        for rows, fixed in row_blocks(
-            observations, clamp, 1, progress, task="sample", max_rows=most
-        ):
-            yield self.sample(rows, fixed)
+        for rows, _ in row_blocks(observations, None, 1, progress, task="sample", max_rows=most):
+            yield self.sample(rows)
 
-    def sample(self, rows: Observations, clamp: Clamp) -> WeightedStates:
+    def sample(self, rows: Observations) -> WeightedStates:
         """Run the chains of these rows and return their states with masses."""
         n_rows, n_chains = rows.n_rows, _N_CHAINS
         chain = np.tile(np.arange(n_chains), n_rows)
         row_of = np.repeat(np.arange(n_rows), n_chains)
         ids = combine(rows.row_ids[row_of], chain).astype(np.int64)
         chains = Observations.of(rows.take(row_of), row_ids=ids)
-        fixed = clamp if clamp is None or len(clamp) == 1 else clamp[row_of]
-        evidence = Evidence.of(self.network, chains, fixed)
+        evidence = Evidence.of(self.network, chains)
 
         _, states = find_starts(
-            self.network, rows, n_chains - 1, clamp=clamp, seed=self.seed, engine=self.engine
+            self.network, rows, n_chains - 1, seed=self.seed, engine=self.engine
         )
         seen = [states]
         for step in range(_COLLECT):
@@ -641,7 +628,7 @@ class _Sampler:
         found = np.concatenate([found, _with_one_off(found)])
         found_row = np.concatenate([found_row, np.repeat(found_row, n_active)])
         found, found_row, _ = _distinct(found, found_row)
-        mass = self._masses(rows, clamp, found, found_row)
+        mass = self._masses(rows, found, found_row)
 
         first = uniform(combine(combine(self.seed, rows.row_ids), n_chains))
         quantile = row_of + (first[row_of] + chain) / n_chains  # systematic, n_chains of each row
@@ -658,15 +645,10 @@ class _Sampler:
         engine, prepared = self.runner.on("gibbs_sweep")
         return engine.gibbs_sweep(prepared, evidence, states, NoiseKey(self.seed, step)).states
 
-    def _masses(
-        self, rows: Observations, clamp: Clamp, states: BinaryArray, row_of: LongArray
-    ) -> FloatArray:
+    def _masses(self, rows: Observations, states: BinaryArray, row_of: LongArray) -> FloatArray:
         """Return the posterior probabilities of each row, restricted to these states."""
         engine, prepared = self.runner.on("log_joint")
         value = engine.log_joint(prepared, Evidence.of(self.network, rows.take(row_of)), states)
-        if clamp is not None:
-            known = clamp[row_of] if len(clamp) > 1 else clamp
-            value = np.where(((known < 2) & (known != states)).any(axis=1), -np.inf, value)
         begin = np.searchsorted(row_of, np.arange(rows.n_rows))
         mass = np.exp(value - np.maximum.reduceat(value, begin)[row_of])
         return np.asarray(mass / np.add.reduceat(mass, begin)[row_of])
@@ -746,7 +728,6 @@ def predict_visible(
     method: PredictionMethod = "auto",
     *,
     n_samples: int = 192,
-    hidden: Any = None,
     observed: Literal["left-out", "kept"] = "left-out",
     one_hot: Sequence[Sequence[int]] = (),
     seed: int = 0,
@@ -763,7 +744,7 @@ def predict_visible(
         and weighs those that recur by their exact probability; ``"auto"`` enumerates where that is
         cheap.
     n_samples : draws of every row, in eight chains.
-    hidden, engine, progress : as in `explain`.
+    engine, progress : as in `explain`.
     observed : the result for an observed entry. ``"left-out"``: its probability as if it alone were
         unobserved. ``"kept"``: the observed 0 or 1, which takes less time.
     one_hot : groups of columns of which exactly one is on, such as the answers to one question;
@@ -787,18 +768,15 @@ def predict_visible(
     network = network_of(network)
     observations = Observations.of(X, n_visible=network.n_visible)
     exact = method == "exact" or (method == "auto" and few_configurations(network))
-    clamp = clamp_of(network, hidden, observations.n_rows)
-    rows, numbers = observations, np.arange(observations.n_rows)
-    if clamp is None or len(clamp) == 1:
-        rows, numbers = observations.unique_rows()
+    rows, numbers = observations.unique_rows()
     rows = Observations.of(rows.with_weights(None), row_ids=content_ids(rows))
     network = _possible(network, exact)
     seed = check_seed(seed)
     if exact:
-        blocks = _enumerated(network, rows, clamp, progress)
+        blocks = _enumerated(network, rows, None, progress)
     else:
         sampler = _Sampler(network, -(-int(n_samples) // _N_CHAINS), seed, engine)
-        blocks = sampler.blocks(rows, clamp, progress)
+        blocks = sampler.blocks(rows, progress)
     parts, total, before = [], np.empty(0), None
     for found in blocks:
         if found.states is not before:

@@ -11,8 +11,6 @@ learns from all rows.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from noisyor._util.progress import TimeUpError, progress_bar
@@ -22,10 +20,10 @@ from noisyor.engines.context import Context
 from noisyor.inference.sampling import log_probability
 from noisyor.learning.gibbs_em import Chains, GibbsRounds, chain_rows
 from noisyor.learning.validation import hold_out
-from noisyor.model.builders import bipartite
+from noisyor.model.builders import bipartite, with_causes
 from noisyor.model.network import Network
 from noisyor.search.cover import draw_rows
-from noisyor.search.starts import join_causes, start_from_mixture, start_from_parts
+from noisyor.search.starts import start_from_mixture, start_from_parts
 
 __all__ = ["learn_causes", "sample_by_ones"]
 
@@ -58,7 +56,6 @@ def learn_causes(
     n_components: int,
     context: Context,
     *,
-    noise: Literal["shared", "per_visible"] = "per_visible",
     class_shares: tuple[float, ...] = _CLASS_SHARES,
 ) -> Network:
     """Learn causes for a high likelihood of unseen rows.
@@ -69,7 +66,6 @@ def learn_causes(
     n_components : number of causes; at most one for each distinct row is learned.
     context : engine, seed, progress and deadline. When the time is over, the network so far is
         returned.
-    noise : one noise probability for all columns, or one for each.
     class_shares : of each start, the share of the causes that start as classes of a mixture.
 
     Returns
@@ -78,13 +74,13 @@ def learn_causes(
     """
     some = sample_by_ones(rows.unique_rows()[0], _MAX_ONES, context.seed)
     learner = _Learner(some, n_components, context)
-    graph = bipartite(some.n_visible, learner.n_components, noise=noise)
+    graph = bipartite(some.n_visible, learner.n_components, noise="per_visible")
     kept = context.store.load("causes")
     if kept is not None:
         network = graph.with_theta(np.array(kept.numbers("theta", graph.n_params)))
         smoothing = kept.numbers("smoothing", 1)[0]
     else:
-        network, smoothing = learner.start(noise, class_shares)
+        network, smoothing = learner.start(class_shares)
         if not context.job.is_cut_short:
             context.store.save(
                 "causes", {"theta": network.theta, "smoothing": np.array([smoothing])}
@@ -112,9 +108,7 @@ class _Learner:
         self.scored = _some(validation, _SCORED_ROWS, context.seed)
         self.n_components = min(n_components, self.training.n_rows)
 
-    def start(
-        self, noise: Literal["shared", "per_visible"], class_shares: tuple[float, ...]
-    ) -> tuple[Network, float]:
+    def start(self, class_shares: tuple[float, ...]) -> tuple[Network, float]:
         """Return the best of the starts, and the smoothing."""
         n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
         is_scarce = n_ones < _ONES_PER_EDGE * self.n_components * self.rows.n_visible
@@ -122,7 +116,7 @@ class _Learner:
         with progress_bar(None, "start", "rounds", self.context.job) as bar:
             try:
                 for share in class_shares:
-                    network = self._draft(share, noise)
+                    network = self._draft(share)
                     best = network if best is None else best
                     found = self._rounds(network, smoothing).advance(_FIRST_ROUNDS, bar)
                     score = self._score(found) if is_scarce or len(class_shares) > 1 else 0.0
@@ -150,14 +144,14 @@ class _Learner:
         except TimeUpError:
             return network if rounds is None else rounds.network
 
-    def _draft(self, class_share: float, noise: Literal["shared", "per_visible"]) -> Network:
+    def _draft(self, class_share: float) -> Network:
         """Return causes that are classes of a mixture grown by splitting, and parts of rows."""
         n_components = self.n_components
         most = min(n_components, self.training.n_visible)
         n_parts = min(most, round((1.0 - class_share) * n_components))
         parts = None
         if n_parts:
-            parts = start_from_parts(self.training, n_parts, noise=noise, seed=self.context.seed)
+            parts = start_from_parts(self.training, n_parts, seed=self.context.seed)
             if n_parts == n_components:
                 return parts
         mixture = learn_mixture(
@@ -167,8 +161,14 @@ class _Learner:
             max_rounds=_MIXTURE_ROUNDS,
             progress=self.context.job,
         )
-        classes = start_from_mixture(mixture, noise=noise)
-        return classes if parts is None else join_causes(classes, parts)
+        classes = start_from_mixture(mixture)
+        if parts is None:
+            return classes
+        return with_causes(
+            classes,
+            np.vstack([classes.failure_probability, parts.failure_probability]),
+            np.append(classes.prior_probability, parts.prior_probability),
+        )
 
     def _rounds(
         self, network: Network, smoothing: float, rows: Observations | None = None

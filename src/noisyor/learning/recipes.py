@@ -7,6 +7,7 @@ paper's protocol, combine `initialize` and `train` instead, or give ``init="pape
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,9 +17,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from noisyor._util.progress import Progress
-from noisyor._util.validation import COUNT, COUNT_OR_AUTO, COUNT_OR_ZERO, OPTIONS
+from noisyor._util.validation import COUNT, COUNT_OR_AUTO, OPTIONS
 from noisyor.data.observations import Observations
-from noisyor.engines.context import Context, note_compilation
+from noisyor.engines.context import CheckpointStore, Context, Stored, note_compilation
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
@@ -36,8 +37,8 @@ from noisyor.learning.state import (
     search_identity,
 )
 from noisyor.learning.train import default_method, train
-from noisyor.learning.validation import SizeCurve, choose_size, prune_hidden, split_validation
-from noisyor.model.builders import bipartite, convolutional
+from noisyor.learning.validation import choose_size, prune_hidden, split_validation
+from noisyor.model.builders import bipartite, convolutional, with_causes
 from noisyor.model.layered import layered
 from noisyor.model.network import Network
 from noisyor.search.cover import Cover, Matrix, cover_rows, sample_rows
@@ -193,8 +194,9 @@ _MAX_CAUSES, _ROWS_PER_CAUSE = 128, 20
 _SHARE_OF_SEARCH, _SHARE_OF_SIZES = 0.6, 0.8
 """Share of a time limit after which the search ends, and the comparison of sizes."""
 
-_ROWS_TO_COMPARE = 1000
-"""With fewer rows, hidden nodes are ranked by description length instead of bound."""
+_ROWS_TO_COMPARE, _MORE_CANDIDATES = 1000, 16
+"""With this many rows, so many more factors than requested are searched for, and the causes without
+which the bound falls most are kept. With fewer rows, factors are ranked by description length."""
 
 _FEW_ROWS = 40
 """With fewer rows than this, no validation rows choose the number of causes."""
@@ -221,7 +223,6 @@ def learn_factors(
     init: str = "data",
     noise: Literal["shared", "per_visible"] = "per_visible",
     n_restarts: int = 12,
-    n_candidates: int = 16,
     method: Method | None = None,
     options: TrainOptions | None = None,
     held_out: Any = None,
@@ -252,11 +253,9 @@ def learn_factors(
         * ``"auto"``: ``"mdl"`` if one quick start of the search shows that Boolean factors describe
           the table, else ``"likelihood"``; ``settings["objective"]`` has the choice.
     init : ``"data"``, or the name of one of the paper's starts, see `initialize`.
-    noise : one noise probability for all columns, or one for each.
+    noise : ``"per_visible"``: one noise probability for each column; with one of the paper's
+        starts also ``"shared"``: one for all columns.
     n_restarts : largest number of restarts of the search.
-    n_candidates : further factors to search for with ``objective="mdl"``, given a thousand rows or
-        more. All candidates are trained for a while, and the `n_components` without which the
-        bound falls most are kept.
     method : how hidden states are inferred; default ``MaxProduct(temperature=1.0)``.
     options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
         After Gibbs sampling for the likelihood, training follows only if ``steps`` is given.
@@ -279,23 +278,23 @@ def learn_factors(
     OPTIONS["objective"].rule.check("objective", objective)
     if init != "data" and objective not in ("auto", "mdl"):
         raise InvalidSettingError(f'objective={objective!r} needs init="data", got {init!r}')
-    known = ("n_components", "objective", "n_candidates", *_OWN_KEYWORDS)
+    if init == "data" and noise != "per_visible":
+        raise InvalidSettingError(f'init="data" needs noise="per_visible", got {noise!r}')
+    known = ("n_components", "objective", *_OWN_KEYWORDS)
     chosen = choose_options(options, changes, defaults, known)
     check_place(chosen.checkpoint)
     rows = Observations.of(X)
     _check_number(n_components, rows, init)
-    COUNT_OR_ZERO.check("n_candidates", n_candidates)
     run_key: dict[str, object] = {
         "recipe": "factors",
         "n_components": n_components if isinstance(n_components, str) else int(n_components),
         "objective": objective,
         "noise": noise,
         "n_restarts": n_restarts,
-        "n_candidates": n_candidates,
     }
     with _working(chosen, engine, rows, run_key) as (context, chosen):
         if init == "data":
-            search = _FactorSearch(rows, n_components, noise, n_restarts, n_candidates, context)
+            search = _FactorSearch(rows, n_components, n_restarts, context)
             start = search.start(objective)
         else:
             network = bipartite(rows.n_visible, int(n_components), noise=noise)
@@ -329,17 +328,11 @@ def _check_number(n_components: object, rows: Observations, init: str) -> None:
 def _with_unused(network: Network, n_components: int) -> Network:
     """Append unused causes, which are rare and have no effect."""
     more = n_components - network.n_hidden
-    shared = len(network.group("noise")) == 1 and network.n_visible > 1
-    noise = network.noise_probability
-    return bipartite(
-        network.n_visible,
-        n_components,
-        noise="shared" if shared else "per_visible",
-        failure_probability=np.vstack(
-            [network.failure_probability, np.ones((more, network.n_visible))]
-        ),
-        prior_probability=np.append(network.prior_probability, np.full(more, _UNUSED_PRIOR)),
-        noise_probability=noise[0] if shared else noise,
+    failure, prior = network.failure_probability, network.prior_probability
+    return with_causes(
+        network,
+        np.vstack([failure, np.ones((more, network.n_visible))]),
+        np.append(prior, np.full(more, _UNUSED_PRIOR)),
     )
 
 
@@ -357,9 +350,7 @@ class _FactorSearch:
 
     rows: Observations
     n_components: int | Literal["auto"]
-    noise: Literal["shared", "per_visible"]
     n_restarts: int
-    n_candidates: int
     context: Context
 
     def start(self, objective: str) -> _Start:
@@ -372,7 +363,7 @@ class _FactorSearch:
         if isinstance(self.n_components, str):
             found = self._start_auto(objective)
         elif objective == "likelihood":
-            network = learn_causes(self.rows, self.n_components, self.context, noise=self.noise)
+            network = learn_causes(self.rows, self.n_components, self.context)
             found = _Start(network, is_converged=True, settings={})
         else:
             found = _Start(*self._by_search(self.rows, objective), settings={})
@@ -386,7 +377,7 @@ class _FactorSearch:
         if isinstance(self.n_components, str) and rows.total_weight < _FEW_ROWS:
             return "mdl"
         _, some = sample_rows(rows, _TEST_ROWS * rows.n_visible, self.context.seed)
-        context = self.context.with_(store=self.context.store.scoped("test"))
+        context = self.context.with_(store=CheckpointStore())
         half = max(1, rows.n_visible // 2)
         if isinstance(self.n_components, str):
             number = min(2 * _TEST_FACTORS, half)
@@ -406,7 +397,7 @@ class _FactorSearch:
         if self.rows.total_weight < _FEW_ROWS:
             if objective == "likelihood":
                 most = max(1, round(self.rows.total_weight) // 4)
-                network = learn_causes(self.rows, most, context, noise=self.noise)
+                network = learn_causes(self.rows, most, context)
                 network = prune_hidden(network, self.rows, most, seed=seed, engine=context.engine)
                 return _Start(network, is_converged=True, settings={})
             return _Start(*self._by_search(self.rows, objective), settings={})
@@ -414,9 +405,7 @@ class _FactorSearch:
         if objective == "likelihood":
             most = max(1, min(_MAX_CAUSES, round(training.total_weight) // _ROWS_PER_CAUSE))
             with context.job.until(_SHARE_OF_SEARCH):
-                network = learn_causes(
-                    training, most, context, noise=self.noise, class_shares=(1.0,)
-                )
+                network = learn_causes(training, most, context, class_shares=(1.0,))
         else:
             with context.job.until(_SHARE_OF_SEARCH):
                 found = self._search(training, "auto", "mdl")
@@ -426,17 +415,15 @@ class _FactorSearch:
                 network, _ = self._network_of(_recounted(found, self.rows, context))
                 return _Start(network, is_converged=True, settings={})
             network = self._gibbs(network, training, _SWEEPS)
+        gibbs = partial(
+            self._gibbs, smooth_to="frequency" if objective == "likelihood" else "failure"
+        )
         refit = partial(
-            self._gibbs,
-            rows=training,
-            sweeps=_REFIT_SWEEPS,
-            max_entries=_MAX_ENTRIES_OF_SIZES,
-            smooth_to="frequency" if objective == "likelihood" else "failure",
+            gibbs, rows=training, sweeps=_REFIT_SWEEPS, max_entries=_MAX_ENTRIES_OF_SIZES
         )
         with context.job.until(_SHARE_OF_SIZES):
             network, curve = choose_size(network, training, validation, refit, context)
-        smooth_to = "frequency" if objective == "likelihood" else "failure"
-        network = self._gibbs(network, self.rows, _SWEEPS, smooth_to=smooth_to)
+        network = gibbs(network, self.rows, _SWEEPS)
         settings = {} if curve is None else {"n_components_curve": curve._asdict()}
         return _Start(network, objective == "likelihood", settings)
 
@@ -446,7 +433,7 @@ class _FactorSearch:
         is_large = rows.total_weight >= _ROWS_TO_COMPARE
         limit, sought = rows.n_visible, n_components
         if not isinstance(n_components, str):
-            more = self.n_candidates if is_large and objective == "mdl" else 0
+            more = _MORE_CANDIDATES if is_large and objective == "mdl" else 0
             limit, sought = n_components, n_components + more
         with context.job.until(_SHARE_OF_SEARCH):
             found = self._search(rows, sought, objective)
@@ -468,8 +455,7 @@ class _FactorSearch:
 
     def _network_of(self, found: FoundFactors, n_rows: float = np.inf) -> tuple[Network, bool]:
         """Return the network of the factors found, and whether counts determine its parameters."""
-        network = bipartite(found.factors.shape[1], max(1, len(found.factors)), noise=self.noise)
-        network = start_from_factors(network, found)
+        network = start_from_factors(found)
         if n_rows >= _ROWS_TO_COMPARE:
             return network, max(found.rates) < EXACT
         return network, is_determined_by_counts(found)
@@ -497,42 +483,23 @@ class _FactorSearch:
 
     def _save(self, start: _Start) -> None:
         """Keep starting parameters, unless a time limit ended the search for them early."""
-        if self.context.job.is_cut_short:
-            return
-        arrays: dict[str, Any] = {
-            "theta": start.network.theta,
-            "n_hidden": np.array([start.network.n_hidden], np.float64),
-            "is_converged": np.array([start.is_converged], np.float64),
-            "is_mdl": np.array([start.settings["objective"] == "mdl"], np.float64),
-            "is_hamming": np.array([start.settings["objective"] == "hamming"], np.float64),
-        }
-        curve = start.settings.get("n_components_curve")
-        if curve is not None:
-            for name, value in curve.items():
-                arrays[f"curve_{name}"] = np.atleast_1d(np.array(value, np.float64))
-        self.context.store.save("chosen", arrays)
-
-    def _restore(self, kept: Any) -> _Start:
-        """Return what `_save` kept."""
-        theta = np.array(kept.numbers("theta"))
-        n_hidden = kept.count("n_hidden", max(1, len(theta) // self.rows.n_visible))
-        graph = bipartite(self.rows.n_visible, n_hidden, noise=self.noise)
-        network = graph.with_theta(theta)
-        objective = "mdl" if kept.numbers("is_mdl", 1)[0] else "likelihood"
-        if kept.numbers("is_hamming", 1)[0]:
-            objective = "hamming"
-        settings: dict[str, Any] = {"objective": objective}
-        if "curve_chosen" in kept:
-            sizes = [int(size) for size in kept.numbers("curve_n_components")]
-            curve = SizeCurve(
-                kept.count("curve_chosen", max([1, *sizes])),
-                sizes,
-                kept.numbers("curve_log_p", len(sizes)),
-                kept.numbers("curve_standard_error", len(sizes), gaps=True),
-                int(kept.numbers("curve_n_rows", 1)[0]),
+        if not self.context.job.is_cut_short:
+            about = json.dumps([bool(start.is_converged), start.settings]).encode()
+            self.context.store.save(
+                "chosen",
+                {"theta": start.network.theta, "about": np.array(bytearray(about), np.uint8)},
             )
-            settings["n_components_curve"] = curve._asdict()
-        return _Start(network, bool(kept.numbers("is_converged", 1)[0]), settings)
+
+    def _restore(self, kept: Stored) -> _Start:
+        """Return what `_save` kept."""
+        theta, n_visible = np.array(kept.numbers("theta")), self.rows.n_visible
+        graph = _graph(n_visible, (len(theta) - n_visible) // (n_visible + 1))
+        is_converged, settings = json.loads(kept["about"].tobytes())
+        return _Start(graph.with_theta(theta), is_converged, settings)
+
+
+def _graph(n_visible: int, n_hidden: int) -> Network:
+    return bipartite(n_visible, n_hidden, noise="per_visible")
 
 
 def _code_length_ratio(found: FoundFactors) -> float:
@@ -683,10 +650,7 @@ def _flat(
     observations = Observations.of(X)
     run_key: dict[str, object] = {"recipe": "topics", "n_components": int(n_components)}
     with _working(chosen, engine, observations, run_key) as (context, chosen):
-        graph = bipartite(
-            observations.n_visible, n_components, prior="per_component", noise="per_visible"
-        )
-        network = _saved_start(graph, context)
+        network = _saved_start(_graph(observations.n_visible, n_components), context)
         if network is None:
             network = _sample_topics(observations, n_components, context)
             _save_start(network, context)
@@ -853,9 +817,7 @@ def learn_features(
                     progress=context.job,
                     store=context.store,
                 )
-            n_found = max(1, len(found.features))
-            network = convolutional(shape, n_found, feature_shape, border=border)
-            network = start_from_features(network, found)
+            network = start_from_features(found, shape)
         else:
             network = convolutional(shape, n_components, feature_shape, border=border)
             network = initialize(network, init, noise="uniform", seed=chosen.seed)

@@ -19,7 +19,7 @@ from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score
 from noisyor.inference.max_product import MaxProduct, log_joint, method_for
 from noisyor.inference.sampling import LogProbability, log_probability
-from noisyor.model.builders import bipartite
+from noisyor.model.builders import with_causes
 from noisyor.model.network import Network
 from noisyor.search.cover import sample_rows
 
@@ -385,17 +385,7 @@ def _without(network: Network, nodes: list[int], by_noise: list[int]) -> Network
     kept = np.setdiff1d(np.arange(network.n_hidden), nodes)
     failure, prior = network.failure_probability, network.prior_probability
     noise = network.noise_probability
-    shared = len(network.group("noise")) == 1 and network.n_visible > 1
-    if not shared:
+    if len(network.group("noise")) > 1:
         for node in by_noise:
             noise = 1.0 - (1.0 - noise) * (1.0 - prior[node] * (1.0 - failure[node]))
-    one_prior = len(network.group("prior")) == 1 and network.n_hidden > 1
-    return bipartite(
-        network.n_visible,
-        len(kept),
-        prior="shared" if one_prior else "per_component",
-        noise="shared" if shared else "per_visible",
-        failure_probability=failure[kept],
-        prior_probability=prior[0] if one_prior else prior[kept],
-        noise_probability=noise[0] if shared else noise,
-    )
+    return with_causes(network, failure[kept], prior[kept], noise)

@@ -85,6 +85,28 @@ def bipartite(
     )
 
 
+def with_causes(
+    network: Network, failure: FloatArray, prior: FloatArray, noise: FloatArray | None = None
+) -> Network:
+    """Return a bipartite network with other causes, whose parameters are shared as before.
+
+    ``failure`` (n_hidden, n_visible) and ``prior`` (n_hidden,) are the probabilities of the causes,
+    ``noise`` (n_visible,) that of the columns, by default as before. Names are not kept.
+    """
+    noise = network.noise_probability if noise is None else noise
+    one_prior = len(network.group("prior")) == 1 and network.n_hidden > 1
+    one_noise = len(network.group("noise")) == 1 and network.n_visible > 1
+    return bipartite(
+        network.n_visible,
+        len(failure),
+        prior="shared" if one_prior else "per_component",
+        noise="shared" if one_noise else "per_visible",
+        failure_probability=failure,
+        prior_probability=prior[0] if one_prior else prior,
+        noise_probability=noise[0] if one_noise else noise,
+    )
+
+
 def convolutional(
     image_shape: tuple[int, int],
     n_components: int,

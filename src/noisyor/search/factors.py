@@ -356,8 +356,8 @@ class FactorSearch:
     def _save(self, name: str, cover: Cover, **numbers: list[Any]) -> None:
         if self.context.job.is_cut_short:
             return  # a run without a limit would have come to another cover
-        bits = Stored.of_bits("states", cover.states) | Stored.of_bits("factors", cover.factors)
         arrays = {key: np.array(values, np.float64) for key, values in numbers.items()}
+        bits = {"states": cover.states, "factors": cover.factors}
         self.context.store.save(name, {**bits, **arrays})
 
     def _cover_in(self, kept: Stored) -> Cover:

@@ -226,9 +226,8 @@ class _Search:
                     new = max((best, new, both), key=PatchCover.score)
                 best = new
                 scores.append(best.score())
-                bits = Stored.of_bits("patches", best.patches)
-                bits |= Stored.of_bits("placements", best.placements)
-                self.context.store.save("restarts", {**bits, "scores": np.array(scores)})
+                found = {"patches": best.patches, "placements": best.placements}
+                self.context.store.save("restarts", {**found, "scores": np.array(scores)})
         except TimeUpError:
             best = best or self._draft
         assert best is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaln
@@ -13,8 +13,8 @@ from noisyor._util.validation import check_count, check_seed
 from noisyor.baselines import BernoulliMixture
 from noisyor.data.observations import Observations
 from noisyor.engines.threads import one_blas_thread
-from noisyor.errors import InvalidNetworkError, InvalidSettingError
-from noisyor.model.builders import bipartite
+from noisyor.errors import InvalidSettingError
+from noisyor.model.builders import bipartite, convolutional
 from noisyor.model.forward import edge_matrix
 from noisyor.model.names import (
     CANDIDATES_PER_WORD,
@@ -62,64 +62,43 @@ _ALIKE = 100.0
 """Equivalent sample size of the pooled rate above which edges are assumed to fail equally often."""
 
 
-def start_from_factors(network: Network, found: FoundFactors) -> Network:
-    """Return a bipartite network whose hidden nodes are the factors found.
+def start_from_factors(found: FoundFactors) -> Network:
+    """Return a bipartite network whose causes are the factors found by `search_factors`.
 
-    Parameters
-    ----------
-    network : from `bipartite`, with at least as many hidden nodes as there are factors; the others
-        are switched off.
-    found : result of `search_factors`.
+    Without any factor it has one unused cause.
     """
-    if network.n_visible != found.factors.shape[1]:
-        raise InvalidNetworkError(
-            f"the factors have {found.factors.shape[1]} columns, but the network has "
-            f"{network.n_visible} visible nodes"
-        )
-    failure = _filled(failures_from_counts(found), network.n_hidden, 1.0 - _OFF_SHARE, "factors")
+    failure, n_visible = failures_from_counts(found), found.factors.shape[1]
     weight = np.ones(len(found.states)) if found.matrix.weight is None else found.matrix.weight
     prior = (weight @ found.states + 1.0) / (weight.sum() + 2.0)
-    if len(prior) == 0 or len(network.groups["prior"]) > 1:  # one that all share is that of these
-        prior = _filled(prior, network.n_hidden, _UNUSED_PRIOR, "factors")
-    return _started(network, failure, prior, _noise_from_counts(found))
+    if not len(prior):
+        failure, prior = np.full((1, n_visible), 1.0 - _OFF_SHARE), np.array([_UNUSED_PRIOR])
+    return bipartite(
+        n_visible,
+        len(prior),
+        noise="per_visible",
+        failure_probability=failure,
+        prior_probability=prior,
+        noise_probability=_noise_from_counts(found),
+    )
 
 
-def start_from_features(network: Network, found: FoundFeatures) -> Network:
-    """Return a convolutional network whose features are those found.
+def start_from_features(found: FoundFeatures, image_shape: tuple[int, int]) -> Network:
+    """Return a convolutional network of the features found by `search_features`.
 
-    Parameters
-    ----------
-    network : from `convolutional`, with at least as many features as were found and the same
-        placements; the others are switched off.
-    found : result of `search_features`.
+    Without any feature it has one unused feature.
     """
-    n_components = len(network.group("failure"))
-    failure = _filled(found.failure, n_components, OFF_FAILURE, "features")
-    prior = _filled(found.prior, n_components, _UNUSED_PRIOR, "features")
-    noise = np.full(network.n_visible, found.rates.false_positive)
-    return _started(network, failure, prior, noise)
-
-
-def _started(
-    network: Network, failure: FloatArray, prior: FloatArray, noise: FloatArray
-) -> Network:
-    """Return the network with these probabilities; a shared parameter is their mean."""
-    theta = np.array(network.theta)
-    for name, value in (
-        ("failure", theta_from_failure(failure)),
-        ("prior", theta_from_probability(prior)),
-        ("noise", theta_from_probability(noise)),
-    ):
-        index = network.group(name)
-        theta[index] = value if index.shape == value.shape else value.mean()
-    return network.with_theta(np.where(network.free, theta, network.theta))
-
-
-def _filled(found: FloatArray, size: int, rest: float, what: str) -> FloatArray:
-    """Return the values found, padded with a constant for unused hidden nodes."""
-    if len(found) > size:
-        raise InvalidNetworkError(f"{len(found)} {what} were found, but the network has {size}")
-    return np.concatenate([found, np.full((size - len(found), *found.shape[1:]), rest)])
+    failure, prior, window = found.failure, found.prior, found.features.shape[1:]
+    if not len(prior):
+        failure, prior = np.full((1, *window), OFF_FAILURE), np.array([_UNUSED_PRIOR])
+    return convolutional(
+        image_shape,
+        len(prior),
+        (window[0], window[1]),
+        border=found.border,
+        failure_probability=failure,
+        prior_probability=prior,
+        noise_probability=found.rates.false_positive,
+    )
 
 
 def is_determined_by_counts(found: FoundFactors) -> bool:
@@ -275,9 +254,7 @@ def _in_one_layer(edge: FloatArray, prior: FloatArray, noise: FloatArray) -> Net
     )
 
 
-def start_from_mixture(
-    mixture: BernoulliMixture, *, noise: Literal["shared", "per_visible"] = "per_visible"
-) -> Network:
+def start_from_mixture(mixture: BernoulliMixture) -> Network:
     """Return a bipartite network whose causes are the classes of a mixture of Bernoullis.
 
     A cause has the prior of its class and switches columns on with the probabilities of the class.
@@ -286,15 +263,12 @@ def start_from_mixture(
     Parameters
     ----------
     mixture : from `learn_mixture`.
-    noise : one noise probability for all columns, or one for each.
     """
     n_classes, n_visible = mixture.probability.shape
     frequency = mixture.share @ mixture.probability
     leak = np.minimum(_LEAK_SHARE * frequency, _MAX_LEAK)
     if n_classes > 1:
         leak = np.maximum(leak, _SHARE_OF_RAREST * mixture.probability.min(axis=0))
-    if noise == "shared":
-        leak = np.full(n_visible, leak.mean())
     # A column is on in rows of its class by the cause or by the noise.
     edge = np.maximum(1.0 - (1.0 - mixture.probability) / (1.0 - leak), _RAREST)
     return bipartite(
@@ -302,8 +276,8 @@ def start_from_mixture(
         n_classes,
         failure_probability=1.0 - edge,
         prior_probability=np.minimum(mixture.share, _SUREST),
-        noise=noise,
-        noise_probability=leak[0] if noise == "shared" else leak,
+        noise="per_visible",
+        noise_probability=leak,
     )
 
 
@@ -315,13 +289,7 @@ _PART_LEAK = 0.25
 """Share of the frequency of a column that parts leave to its noise at the start."""
 
 
-def start_from_parts(
-    rows: Observations,
-    n_parts: int,
-    *,
-    noise: Literal["shared", "per_visible"] = "per_visible",
-    seed: int = 0,
-) -> Network:
+def start_from_parts(rows: Observations, n_parts: int, *, seed: int = 0) -> Network:
     """Return a bipartite network whose causes are the parts of a non-negative factorization.
 
     If rows are unions of causes, the weights of parts add up approximately as the parameters of
@@ -331,7 +299,6 @@ def start_from_parts(
     ----------
     rows : (n_rows, n_visible); missing entries count as 0 here.
     n_parts : at most the number of rows and of columns.
-    noise : one noise probability for all columns, or one for each.
     seed : seed of the factorization.
     """
     from sklearn.decomposition import NMF
@@ -350,8 +317,6 @@ def start_from_parts(
             full[part] = np.quantile(share[share > 1e-9], _FULL_PART)
     prior = weight @ np.minimum(shares / full, 1.0) / rows.total_weight
     leak = np.clip(_PART_LEAK * (ones.T @ weight) / rows.total_weight, 1e-5, 0.5)
-    if noise == "shared":
-        leak = np.full(rows.n_visible, leak.mean())
     return bipartite(
         rows.n_visible,
         n_parts,
@@ -359,22 +324,8 @@ def start_from_parts(
             np.exp(-model.components_ * full[:, None]), 1.0 - _SUREST, 1.0 - _RAREST
         ),
         prior_probability=np.clip(prior, 0.005, 0.5),
-        noise=noise,
-        noise_probability=leak[0] if noise == "shared" else leak,
-    )
-
-
-def join_causes(first: Network, second: Network) -> Network:
-    """Return a bipartite network with the causes of both and the noise of the first."""
-    shared = len(first.group("noise")) == 1 and first.n_visible > 1
-    noise = first.noise_probability
-    return bipartite(
-        first.n_visible,
-        first.n_hidden + second.n_hidden,
-        failure_probability=np.vstack([first.failure_probability, second.failure_probability]),
-        prior_probability=np.append(first.prior_probability, second.prior_probability),
-        noise="shared" if shared else "per_visible",
-        noise_probability=noise[0] if shared else noise,
+        noise="per_visible",
+        noise_probability=leak,
     )
 
 
