@@ -24,7 +24,6 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.delimited import equally_wide, fields
 from noisyor.tables.documents import (
     field_of,
-    iterate_texts,
     json_lines,
     text_of,
 )
@@ -72,10 +71,14 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     source : ``aclImdb_v1.tar.gz`` or the unpacked folder ``aclImdb``.
     max_words, max_tokens : see `vectorize`.
     """
+
+    def review(record: Any, line: str) -> str:
+        return text_of(record, "text", line)
+
     if source is None:
         copies = [find(f"imdb_reviews_{part}.jsonl.xz") for part in ("train", "test")]
         if all(copies):
-            train, test = (iterate_texts(copy) for copy in copies if copy is not None)
+            train, test = (_records(copy, review) for copy in copies if copy is not None)
             return vectorize(train, test, max_words, max_tokens, name="imdb_reviews")
         source = fetch("aclImdb_v1.tar.gz")
     found: dict[str, list[tuple[str, int, str]]] = {"train": [], "test": []}
@@ -196,7 +199,7 @@ def load_ag_news_union(*, max_words: int = 9_998, max_tokens: int = 500) -> Text
         field = "text" if field_of(record, "split", line) == "none" else "description"
         return text_of(record, field, line)
 
-    train = _records("ag_news_train_union.jsonl.xz", text)
+    train = _records(fetch("ag_news_train_union.jsonl.xz"), text)
     test = _csv_texts(fetch("ag_news_test.csv"), 3, lambda row: row[2])
     name = "ag_news_union (77,006 of 120,000 training documents)"
     return vectorize(train, test, max_words, max_tokens, name=name)
@@ -213,15 +216,14 @@ def load_arxiv_years(*, max_words: int = 9_998, max_tokens: int = 500) -> TextDa
             right = field_of(record, "split", line) == wanted
             return text_of(record, "abstract", line) if right else None
 
-        return _records("arxiv_abstracts_1991_2017.jsonl.xz", text)
+        return _records(fetch("arxiv_abstracts_1991_2017.jsonl.xz"), text)
 
     name = "arxiv_years (arXiv abstracts of 1991 to 2017, in place of scientific_papers)"
     return vectorize(part("train"), part("test"), max_words, max_tokens, name=name)
 
 
-def _records(file: str, text: Callable[[Any, str], str | None]) -> Iterator[str]:
+def _records(path: Path, text: Callable[[Any, str], str | None]) -> Iterator[str]:
     """Iterate over the texts of the records of a file of JSON lines; None leaves a record out."""
-    path = fetch(file)
     with open_binary(path) as stream:
         for line, record in json_lines(_lines(stream, path, MAX_TABLE), path):
             found = text(record, line)

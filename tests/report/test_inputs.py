@@ -10,7 +10,7 @@ import pytest
 import noisyor as nor
 from noisyor.cli.main import main
 from noisyor.errors import InvalidSettingError
-from noisyor.report.inputs import excerpts, read_labels, read_model
+from noisyor.report.inputs import read_labels, read_model, rows_for
 from noisyor.report.page import write_report
 
 
@@ -42,7 +42,7 @@ def documents(tmp_path_factory):
 
 def test_texts_and_classes_of_documents(documents):
     model, data = read_model(documents / "m.safetensors"), documents / "d.jsonl"
-    found = excerpts(model, data, None, {0, 15})
+    found = rows_for(model, data).texts
     assert found[0] == "The team scored a GOAL 0 times."
     assert found[15].endswith(" …")
     assert len(found[15]) < 450
@@ -76,7 +76,7 @@ def test_classes_of_a_table_that_were_dropped_in_training(tmp_path):
     nor.save_network(tmp_path / "m.safetensors", network, metadata={"reading": {"drop": ["kind"]}})
     model = read_model(tmp_path / "m.safetensors")
     assert read_labels(model, tmp_path / "t.csv", None, "kind") == ("x",) * 8 + ("y",) * 8
-    assert excerpts(model, tmp_path / "t.csv", None, {0}) == {}
+    assert rows_for(model, tmp_path / "t.csv").texts is None
 
 
 def test_labels_without_data(documents):

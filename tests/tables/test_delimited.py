@@ -74,13 +74,6 @@ def test_compressed(packer):
     assert found.observations.fingerprint() == EXPECTED.fingerprint()
 
 
-def test_large_files_come_in_blocks(monkeypatch):
-    monkeypatch.setattr("noisyor.tables.delimited._BLOCK_CELLS", 5)
-    found = rows_of(written("d.csv", table()), id_column="animal")
-    assert found.observations.fingerprint() == EXPECTED.fingerprint()
-    assert found.observations.row_ids.tolist() == [0, 1, 2]
-
-
 def test_rows_of_a_repository_without_a_header_are_no_header():
     text = "party,y,n,y,n,y\nother,n,n,y,?,y\nparty,y,y,n,n,n\n"
     path = written("votes.csv", text)

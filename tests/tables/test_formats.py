@@ -35,9 +35,6 @@ class TestContract:
     def test_readers_have_one_signature(self, name):
         read = FORMATS[name].load()
         assert list(inspect.signature(read).parameters) == ["path", "options", "columns"]
-        if FORMATS[name].texts:
-            read_texts = FORMATS[name].load("texts")
-            assert list(inspect.signature(read_texts).parameters) == ["path", "options"]
 
 
 def test_no_two_formats_look_alike():

@@ -11,17 +11,13 @@ from typing import Any, NamedTuple, get_args
 
 from noisyor.data.columns import align
 from noisyor.data.observations import Observations
-from noisyor.errors import InvalidSettingError, NoisyOrError
+from noisyor.errors import InvalidSettingError
 from noisyor.io.model_file import load_model, mapping_in
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.names import Kind, visible_label
 from noisyor.model.network import Network, network_of
-from noisyor.tables.documents import iterate_texts
-from noisyor.tables.options import FORMATS, format_of, options_like
+from noisyor.tables.options import options_like
 from noisyor.tables.table import read_table
-
-_EXCERPT = 420
-"""Letters shown of a text."""
 
 _LONGEST_NAME = 80
 """Letters shown of a name."""
@@ -40,10 +36,11 @@ class Model(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Observations in the columns of the model and, if the file has them, names of the rows."""
+    """Observations in the columns of the model, names of rows and texts if the file has them."""
 
     observations: Observations
     names: tuple[str, ...] | None = None
+    texts: tuple[str, ...] | None = None
 
 
 class Words(NamedTuple):
@@ -101,7 +98,7 @@ def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) 
     network = model.network
     if isinstance(data, (str, os.PathLike)):
         table = read_table(data, options_like(model.metadata, data, reading), network)
-        return Rows(table.observations, table.row_names)
+        return Rows(table.observations, table.row_names, table.excerpts)
     aligned, _ = align(
         Observations.of(data),
         network.visible_names,
@@ -110,32 +107,6 @@ def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) 
         "the data",
     )
     return Rows(aligned)
-
-
-def excerpts(
-    model: Model, data: Any, reading: Mapping[str, Any] | None, rows: set[int]
-) -> dict[int, str]:
-    """Return the beginning of the texts of some rows by row index; empty if there are no texts."""
-    if not isinstance(data, (str, os.PathLike)) or not rows:
-        return {}
-    options = options_like(model.metadata, data, reading)
-    path = Path(data)
-    try:
-        name = "folder" if path.is_dir() and options.format is None else options.format
-        if not FORMATS[format_of(path, name)].texts:
-            return {}
-        last, found = max(rows), {}
-        for index, text in enumerate(iterate_texts(path, options)):
-            if index in rows:
-                line = " ".join(text[: 4 * _EXCERPT].split())
-                if len(line) > _EXCERPT:
-                    line = line[:_EXCERPT].rsplit(" ", 1)[0] + " …"
-                found[index] = line
-            if index >= last:
-                break
-    except NoisyOrError:  # a format that may hold texts, in a file that holds none
-        return {}
-    return found
 
 
 def read_labels(

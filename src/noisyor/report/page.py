@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,6 @@ from noisyor.report.inputs import (
     Model,
     Rows,
     describe,
-    excerpts,
     model_of,
     provenance_rows,
     read_labels,
@@ -35,7 +33,7 @@ from noisyor.report.inputs import (
     words_of,
 )
 from noisyor.report.residuals import EXTRA, MISSED, RECONSTRUCTED, residuals
-from noisyor.report.sections import Share, Texts, cause_section, count_labels, feature_section
+from noisyor.report.sections import Share, cause_section, count_labels, feature_section
 from noisyor.report.templating import (
     asset,
     embedded_json,
@@ -130,7 +128,6 @@ def write_report(
     page = model_page(
         shown,
         rows,
-        texts=partial(excerpts, shown, data, reading),
         labels=None if labels is None else (labels, read_labels(shown, data, reading, labels)),
         max_rows=max_rows,
         scores=scores,
@@ -146,7 +143,6 @@ def model_page(
     model: Model,
     rows: Rows | None = None,
     *,
-    texts: Texts | None = None,
     labels: tuple[str, Sequence[str]] | None = None,
     max_rows: int = MAX_ROWS,
     scores: bool = True,
@@ -155,8 +151,7 @@ def model_page(
 ) -> Page:
     """Return the report as HTML; see `write_report`.
 
-    ``texts`` returns the beginning of the texts of some rows by their indices; ``labels`` are the
-    name of a column and its value in each row.
+    ``labels`` are the name of a column and its value in each row.
     """
     network, words = model.network, words_of(model)
     layout = network.layout
@@ -183,7 +178,7 @@ def model_page(
     if is_image and isinstance(layout, ConvolutionalLayout):
         section = feature_section(model, layout, explained, share)
     else:
-        section = cause_section(model, words, rows, explained, left, links, share, counted, texts)
+        section = cause_section(model, words, rows, explained, left, links, share, counted)
     log_p = fit["log_p"]
     summary = {
         "kind": model.kind,

@@ -34,9 +34,6 @@ from noisyor.report.residuals import (
     worst_columns,
 )
 
-Texts = Callable[[set[int]], dict[int, str]]
-"""Function that returns the beginning of the texts of some rows by row index."""
-
 MAX_LABELS = 40
 _MIN_ROWS = 5
 """Smallest number of rows with a cause on for which the page shows its labels."""
@@ -118,7 +115,6 @@ def cause_section(
     links: Chains | None,
     share: Share | None,
     labels: Labels | None,
-    texts: Texts | None,
 ) -> dict[str, Any]:
     """Return the parts of the page for tables and documents."""
     network = model.network
@@ -135,7 +131,10 @@ def cause_section(
     explorer = explorer_data(
         network, words, called, reach, rate, explained, links, names, recurrence
     )
-    _add_texts(explorer.get("documents"), texts)
+    if rows is not None and rows.texts is not None:
+        for document in explorer.get("documents", []):
+            text = rows.texts[document["row"]]
+            document["text"] = text.removeprefix(document["name"] or "").strip()
     data: dict[str, Any] = {"explorer": explorer}
     # No topic makes a word more likely on than off: a matrix would show nothing but misses.
     if explained is not None and network.n_layers == 1 and model.kind != "topics":
@@ -212,15 +211,6 @@ def feature_section(
         "images": None if explained is None else image_entries(network, layout, explained),
         "health": _health(titles, dead, duplicates),
     }
-
-
-def _add_texts(documents: list[dict[str, Any]] | None, texts: Texts | None) -> None:
-    if not documents or texts is None:
-        return
-    found = texts({document["row"] for document in documents})
-    for document in documents:
-        text = found.get(document["row"])
-        document["text"] = text and text.removeprefix(document["name"] or "").strip()
 
 
 def _cause_regions(

@@ -7,6 +7,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from noisyor._util.files import FORMULA_STARTS
-from noisyor._util.progress import progress_bar
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.documents import TEXT_FIELD, TITLE_FIELD, Texts, rows_of_texts
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import (
     Cells,
     Lines,
-    RowBuilder,
     Table,
     as_index,
     cell_hint,
@@ -31,12 +30,12 @@ from noisyor.tables.table import (
     file_lines,
     find_roles,
     role_index,
+    rows_of_codes,
     rows_of_items,
     weight_of,
     weighted_table,
 )
 
-_BLOCK_CELLS = 4_000_000
 _DELIMITERS = ",;\t|"
 _QUOTED = re.compile(r'"[^"]*"?')
 
@@ -115,8 +114,6 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     If a column ``text`` does not hold 0 and 1, the file holds documents. ``columns`` restricts the
     matrix to these names if the file has column names.
     """
-    if options.text_field is not None:
-        return rows_of_texts(read_texts(path, options), path, options, columns)
     hint = "; if each line lists its items, give ReadOptions(format='baskets')"
     rows = equally_wide(_file_fields(path, options), path, hint=hint)
     first = next(rows, None)
@@ -124,65 +121,59 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
         raise InvalidDataError(f"{path} is empty")
     top, width = first[1], len(first[1])
     cells = Cells(options.above, options.truth)
-    has_header = _is_header(top, cells, options) if options.header is None else options.header
+    has_header = options.header
+    if has_header is None and options.text_field is not None:
+        # A column is found by name only where there is a header.
+        has_header = not options.text_field.lstrip("-").isdigit()
+    elif has_header is None:
+        has_header = _is_header(top, cells, options)
     names = None
     if has_header:
         names = distinct_names(_header_names(top))
         head = list(itertools.islice(rows, _HEAD_ROWS))
-        if _holds_texts(names, [row for _, row in head], cells, options, columns):
-            return rows_of_texts(read_texts(path, options), path, options, columns)
         rows = itertools.chain(head, rows)
+        if _holds_texts(names, [row for _, row in head], cells, options, columns):
+            options = replace(options, text_field=TEXT_FIELD)
     else:
         rows = itertools.chain([first], rows)
+    if options.text_field is not None:
+        return rows_of_texts(_texts(rows, names, width, path, options), path, options, columns)
     # A frame that was written with its row labels has no name for their column.
     labels = 0 if names is not None and not top[0].strip() and width > 1 else None
     roles = find_roles(options, names, width, path, columns, labels)
     kept = roles.kept
-    builder = RowBuilder(path, None if names is None else [names[k] for k in kept])
     row_names: list[str] = []
     weights: list[float] = []
-    block = bytearray()
+    codes = bytearray()  # of all cells: an eighth of the memory of a matrix of floats
     pick = itemgetter(*kept) if len(kept) > 1 else lambda row: (row[kept[0]],)
     everything = len(kept) == width
-    with progress_bar(None, f"read {path.name}", "rows", None, delay=2.0) as bar:
-        for line_number, row in rows:
-            try:
-                block += bytes(map(cells.__getitem__, row if everything else pick(row)))
-            except ValueError:
-                usual = builder.n_rows > 0 or len(block) > 0
-                hints = _hints_for_columns(row, rows, kept, names, cells, usual)
-                raise InvalidDataError(f"{path}, line {line_number}, {hints}") from None
-            if roles.id is not None:
-                row_names.append(row[roles.id])
-            if roles.weights is not None:
-                weights.append(weight_of(row[roles.weights], f"{path}, line {line_number}"))
-            if len(block) > _BLOCK_CELLS:
-                builder.add_codes(np.frombuffer(block, dtype=np.uint8).reshape(-1, len(kept)))
-                block = bytearray()
-            bar.update()
-    builder.add_codes(np.frombuffer(block, dtype=np.uint8).reshape(-1, len(kept)))
-    if not builder.n_rows:
+    for line_number, row in rows:
+        try:
+            codes += bytes(map(cells.__getitem__, row if everything else pick(row)))
+        except ValueError:
+            hints = _hints_for_columns(row, rows, kept, names, cells, usual=len(codes) > 0)
+            raise InvalidDataError(f"{path}, line {line_number}, {hints}") from None
+        if roles.id is not None:
+            row_names.append(row[roles.id])
+        if roles.weights is not None:
+            weights.append(weight_of(row[roles.weights], f"{path}, line {line_number}"))
+    if not codes:
         raise InvalidDataError(f"{path} holds no rows, only the names of columns")
-    return weighted_table(path, builder.finish(), row_names, weights)
+    matrix = np.frombuffer(codes, dtype=np.uint8).reshape(-1, len(kept))
+    kept_names = None if names is None else [names[k] for k in kept]
+    return weighted_table(path, rows_of_codes(matrix, kept_names), row_names, weights)
 
 
-def read_texts(path: Path, options: ReadOptions) -> Texts:
+def _texts(
+    rows: Fields, names: list[str] | None, width: int, path: Path, options: ReadOptions
+) -> Texts:
     """Iterate over documents: name of the row, if a column has one, and text."""
-    rows = equally_wide(_file_fields(path, options), path)
-    first = next(rows, None)
-    if first is None:
-        return
-    line_number, top = first
-    wanted = TEXT_FIELD if options.text_field is None else options.text_field
-    # A column is found by name only where there is a header.
-    by_name = not wanted.lstrip("-").isdigit()
-    has_header = by_name if options.header is None else options.header
-    names = [cell.strip() for cell in top] if has_header else None
-    text = column_index(wanted, names, len(top), f"{path}, line {line_number}: text field")
-    name = role_index("id_column", options, names, len(top), path)
+    wanted = str(options.text_field)
+    text = column_index(wanted, names, width, f"{path}: text field")
+    name = role_index("id_column", options, names, width, path)
     if name is None and names is not None and TITLE_FIELD in names and wanted != TITLE_FIELD:
         name = names.index(TITLE_FIELD)
-    for _, row in itertools.chain([] if has_header else [first], rows):
+    for _, row in rows:
         yield (None if name is None else row[name]), row[text]
 
 
@@ -195,7 +186,7 @@ def _holds_texts(
 ) -> bool:
     """Return whether a column ``text`` holds documents: some first rows have several words."""
     used = {options.id_column, options.weights, *options.drop, *(columns or ())}
-    if TEXT_FIELD not in names or TEXT_FIELD in used:
+    if options.text_field is not None or TEXT_FIELD not in names or TEXT_FIELD in used:
         return False
     texts = [row[names.index(TEXT_FIELD)] for row in head]
     return any(len(text.split()) > 1 and not cells.is_known(text) for text in texts)

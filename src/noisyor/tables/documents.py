@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from noisyor._util.files import uncompressed_name
 from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import encode_documents, vectorize, words_of
-from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.tables.options import FORMATS, ReadOptions, format_of
+from noisyor.errors import InvalidDataError
+from noisyor.tables.options import FORMATS, ReadOptions
 from noisyor.tables.table import Lines, Table, file_lines, rows_of_items
 
 TEXT_FIELD = "text"
@@ -29,6 +28,9 @@ _DEFAULT_VOCABULARY = 1000
 
 _MAX_SHARE = 0.5
 """Words in more than this share of the documents are left out."""
+
+_EXCERPT = 420
+"""Letters of a document that a table keeps, for reports."""
 
 _LONG_TEXT = 30
 """Words from which a JSON field is a document, such as an abstract beside a title and tags."""
@@ -48,33 +50,12 @@ Records = Iterable[tuple[str, Any]]
 # ---- documents
 
 
-def iterate_texts(path: Path, options: ReadOptions | None = None) -> Iterator[str]:
-    """Iterate over the documents of a file or folder without holding all of them in memory.
-
-    Parameters
-    ----------
-    path : a file or folder of a format with ``texts`` in `noisyor.tables.options`.
-    options : ``format``, ``text_field``, ``header`` and ``encoding`` are used.
-    """
-    options = ReadOptions() if options is None else options
-    asked = "folder" if path.is_dir() and options.format is None else options.format
-    name = format_of(path, asked)
-    if not FORMATS[name].texts:
-        raise InvalidSettingError(f"{path} is of the format {name}, which holds no documents")
-    texts: Texts = FORMATS[name].load("texts")(path, replace(options, format=name))
-    first = next(texts, None)
-    if first is None:
-        what = "has no .txt file" if path.is_dir() else "holds no document"
-        raise InvalidDataError(f"{path} {what}")
-    return (text for _, text in itertools.chain([first], texts))
-
-
 def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
     """Read a file with a document in each line, or a folder of text files."""
-    return rows_of_texts(read_texts(path, options), path, options, columns)
+    return rows_of_texts(_texts(path, options), path, options, columns)
 
 
-def read_texts(path: Path, options: ReadOptions) -> Texts:
+def _texts(path: Path, options: ReadOptions) -> Texts:
     """Iterate over lines (None and text), or over files of a folder by name (name and text)."""
     if not path.is_dir():
         for _, line in file_lines(path, options):
@@ -102,10 +83,12 @@ def rows_of_texts(
     columns : the words; found in the texts if None.
     """
     names: list[str | None] = []
+    excerpts: list[str] = []
 
     def contents() -> Iterator[str]:
         for name, text in texts:
             names.append(name)
+            excerpts.append(_excerpt(text))
             yield text
 
     try:
@@ -118,7 +101,14 @@ def rows_of_texts(
             raise
         raise InvalidDataError(f"{where}: {error}") from error
     known = tuple(name for name in names if name is not None)
-    return Table(data, known if len(known) == len(names) else None, documents=True)
+    named = known if len(known) == len(names) else None
+    return Table(data, named, excerpts=tuple(excerpts))
+
+
+def _excerpt(text: str) -> str:
+    """Return the first letters of a text, in one line and up to the end of a word."""
+    line = " ".join(text[: 4 * _EXCERPT].split())
+    return line if len(line) <= _EXCERPT else line[:_EXCERPT].rsplit(" ", 1)[0] + " …"
 
 
 def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) -> Observations:
@@ -179,18 +169,6 @@ def read_json(path: Path, options: ReadOptions, columns: Sequence[str] | None = 
     if isinstance(record, list):
         return rows_of_items(_tags(everything, field, options), path, options, columns)
     return rows_of_texts(_json_texts(everything, field, options), path, options, columns)
-
-
-def read_json_texts(path: Path, options: ReadOptions) -> Texts:
-    """Iterate over documents: name and text; every line is an object with the field."""
-    records = json_lines(file_lines(path, options), path)
-    first = next(records, None)
-    if first is None:
-        return iter(())
-    field = options.text_field
-    if field is None and isinstance(first[1], dict):
-        field = _main_field(first[1])
-    return _json_texts(itertools.chain([first], records), field or TEXT_FIELD, options)
 
 
 def _main_field(record: dict[str, Any]) -> str | None:

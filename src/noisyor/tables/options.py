@@ -35,8 +35,6 @@ class Format:
         name; the function is ``read(path, options, columns=None) -> Table``.
     endings : endings of file names, in lower case; compressed files have one more.
     magic : first bytes of a file; a format without any is a text format.
-    texts : ``"module:function"`` of ``read_texts(path, options)``, an iterator of (name or None,
-        text), if the format can hold documents.
     members : ending of the files in a folder of this format; "" if the format is that of a file.
     """
 
@@ -44,12 +42,11 @@ class Format:
     reader: str
     endings: tuple[str, ...] = ()
     magic: tuple[bytes, ...] = ()
-    texts: str = ""
     members: str = ""
 
-    def load(self, what: str = "reader") -> Callable[..., Any]:
-        """Import the function that reads a table (``"reader"``) or documents (``"texts"``)."""
-        module, _, function = getattr(self, what).partition(":")
+    def load(self) -> Callable[..., Any]:
+        """Import the function that reads a table."""
+        module, _, function = self.reader.partition(":")
         module = module if "." in module else f"noisyor.tables.{module}"
         found: Callable[..., Any] = getattr(import_module(module), function)
         return found
@@ -57,17 +54,9 @@ class Format:
 
 FORMATS: dict[str, Format] = {
     "csv": Format(
-        "0/1 columns separated by commas, semicolons or bars",
-        "delimited:read",
-        (".csv",),
-        texts="delimited:read_texts",
+        "0/1 columns separated by commas, semicolons or bars", "delimited:read", (".csv",)
     ),
-    "tsv": Format(
-        "0/1 columns separated by tabs",
-        "delimited:read",
-        (".tsv", ".tab"),
-        texts="delimited:read_texts",
-    ),
+    "tsv": Format("0/1 columns separated by tabs", "delimited:read", (".tsv", ".tab")),
     "baskets": Format(
         "a line per row that lists its items", "delimited:read_baskets", (".basket", ".baskets")
     ),
@@ -78,7 +67,6 @@ FORMATS: dict[str, Format] = {
         "a list of tags or a document per line, as JSON",
         "documents:read_json",
         (".jsonl", ".ndjson", ".json"),
-        texts="documents:read_json_texts",
     ),
     "parquet": Format(
         "0/1 columns in a Parquet file", "arrays:read_parquet", (".parquet", ".pq"), (b"PAR1",)
@@ -92,16 +80,9 @@ FORMATS: dict[str, Format] = {
     "mat": Format(
         "a MATLAB file, version 5 to 7", "arrays:read_matlab", (".mat",), (b"MATLAB ", b"\x89HDF")
     ),
-    "text": Format(
-        "a document per line", "documents:read", (".txt", ".text"), texts="documents:read_texts"
-    ),
+    "text": Format("a document per line", "documents:read", (".txt", ".text")),
     "images": Format("a folder of .png files of one size", "arrays:read_images", members=".png"),
-    "folder": Format(
-        "a folder of .txt files, a document each",
-        "documents:read",
-        texts="documents:read_texts",
-        members=".txt",
-    ),
+    "folder": Format("a folder of .txt files, a document each", "documents:read", members=".txt"),
 }
 """Every format by its name."""
 

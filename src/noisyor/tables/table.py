@@ -19,7 +19,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
-from noisyor._util.arrays import AnyArray, BinaryArray, Rows
+from noisyor._util.arrays import AnyArray, BinaryArray
 from noisyor._util.files import open_binary
 from noisyor._util.progress import warn
 from noisyor.data.columns import align, require, suggest
@@ -46,7 +46,7 @@ class Table:
     observations : the rows, with names of the columns if the file has any.
     row_names : (n_rows,) or None.
     format : a key of ``FORMATS``; `read_table` fills it in.
-    documents : whether the columns are words of texts.
+    excerpts : (n_rows,) beginning of each document; None unless the columns are words of texts.
     ignored : columns, or occurrences of items, that the model does not have.
 
     Examples
@@ -62,8 +62,13 @@ class Table:
     observations: Observations
     row_names: tuple[str, ...] | None = None
     format: str = ""
-    documents: bool = False
+    excerpts: tuple[str, ...] | None = None
     ignored: int = 0
+
+    @property
+    def documents(self) -> bool:
+        """Whether the columns are words of texts."""
+        return self.excerpts is not None
 
 
 # ---- cells: words for 0, 1 and missing
@@ -511,48 +516,17 @@ def rows_of_items(
     return Table(data, tuple(names) if len(names) == len(rows) else None, ignored=unknown)
 
 
-class RowBuilder:
-    """Collect rows block by block, so that a dense file is never in memory as a whole.
-
-    Parameters
-    ----------
-    where : the file, for errors.
-    names : (n_columns,) distinct names of the columns, or None.
+def rows_of_codes(codes: BinaryArray, names: Sequence[str] | None = None) -> Observations:
+    """Return rows (n, n_columns) of the codes 0, 1 and `MISSING`; ``names`` are of the columns.
 
     Examples
     --------
     >>> import numpy as np, noisyor as nor
-    >>> builder = nor.tables.RowBuilder("memory", ["a", "b"])
-    >>> builder.add_codes(np.array([[0, 1], [1, nor.tables.MISSING]], dtype=np.uint8))
-    >>> builder.finish().n_missing
+    >>> codes = np.array([[0, 1], [1, nor.tables.MISSING]], dtype=np.uint8)
+    >>> nor.tables.rows_of_codes(codes, ["a", "b"]).n_missing
     1
     """
-
-    def __init__(self, where: object, names: Sequence[str] | None = None) -> None:
-        self._where, self._names, self._width = where, names, 0
-        self._ones: list[Rows] = []
-        self._missing: list[Rows] = []
-        self.n_rows = 0
-
-    def add_codes(self, codes: BinaryArray) -> None:
-        """Add rows (n, n_columns) of 0, 1 and `MISSING`, which are not checked."""
-        n_rows, self._width = codes.shape
-        for code, rows in ((1, self._ones), (MISSING, self._missing)):
-            rows.append(Rows.from_keys(np.flatnonzero(codes == code), n_rows, self._width))
-        self.n_rows += n_rows
-
-    def finish(self, shape: tuple[int, ...] = ()) -> Observations:
-        """Return all rows, numbered from 0; ``shape`` is that of one row if rows are images."""
-        if not self.n_rows:
-            raise InvalidDataError(f"{self._where} holds no rows")
-        return Observations(
-            self._width,
-            *Rows.joined(self._ones),
-            *Rows.joined(self._missing),
-            row_ids=np.arange(self.n_rows),
-            column_names=None if self._names is None else tuple(self._names),
-            shape=shape,
-        )
+    return Observations.of(codes == 1, missing=codes == MISSING, column_names=names)
 
 
 def read_table(
