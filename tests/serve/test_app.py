@@ -14,7 +14,7 @@ import noisyor as nor
 from noisyor.errors import InvalidDataError
 from noisyor.serve.app import Limits, make_app
 from noisyor.serve.guard import HEADERS
-from noisyor.serve.run import load_subject
+from noisyor.serve.networks import load_subject
 from noisyor.serve.subjects import MOST_LISTED, Findings
 
 

@@ -13,7 +13,7 @@ from server import Server, ServerInThread
 
 from noisyor.cli.main import main
 from noisyor.serve import server as server_module
-from noisyor.serve.run import LOOPBACK, listen
+from noisyor.serve.server import LOOPBACK, listen
 
 
 def test_it_answers_this_machine_only(server):

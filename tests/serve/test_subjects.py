@@ -8,7 +8,7 @@ import pytest
 from report_examples import NASTY
 
 from noisyor.errors import ModelFileError
-from noisyor.serve.run import load_subject
+from noisyor.serve.networks import load_subject
 from noisyor.serve.subjects import Findings, matches
 
 KINDS = ("clinic", "topics", "image")

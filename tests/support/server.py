@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 
 from noisyor.serve.app import make_app
-from noisyor.serve.run import listen, load_subject
-from noisyor.serve.server import make_server
+from noisyor.serve.networks import load_subject
+from noisyor.serve.server import listen, make_server
 
 
 class Server:

@@ -57,7 +57,7 @@ def test_the_command_serves_the_model(monkeypatch, tmp_path, capsys):
         served.append((load().about(), port))
         ready("http://127.0.0.1:7/")
 
-    monkeypatch.setattr("noisyor.serve.run.serve", run)
+    monkeypatch.setattr("noisyor.serve.server.serve", run)
     write_annotations(tmp_path / "small.hpoa")
     write_ontology(tmp_path / "small.obo")
     arguments = ["--annotations", str(tmp_path / "small.hpoa")]

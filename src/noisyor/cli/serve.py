@@ -33,7 +33,7 @@ def server_options(command: _Command) -> _Command:
 
 def run_server(load: Callable[[], Subject], port: int, opened: bool) -> None:
     """Serve a page until Ctrl-C; print its address, and open a browser if asked to."""
-    from noisyor.serve.run import serve as run
+    from noisyor.serve.server import serve as run
 
     def ready(address: str) -> None:
         click.echo(f"{address}  (Ctrl-C ends)")
@@ -59,6 +59,6 @@ def serve(model: Path, port: int, opened: bool) -> None:
       noisyor serve zoo.safetensors --open
       noisyor serve topics.safetensors --port 0
     """
-    from noisyor.serve.run import load_subject
+    from noisyor.serve.networks import load_subject
 
     run_server(lambda: load_subject(model), port, opened)

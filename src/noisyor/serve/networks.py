@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from noisyor.explanation.counterfactual import cause_shifts
 from noisyor.explanation.interview import Interview, NextQuestion
 from noisyor.explanation.ranking import find_visible
 from noisyor.model.names import hidden_names, visible_label
-from noisyor.report.inputs import Model, describe, words_of
+from noisyor.report.inputs import Model, describe, read_model, words_of
 from noisyor.serve.subjects import MOST_LISTED, REMEMBERED, Answer, Findings, matches
 
 _CHAINS = 48
@@ -160,3 +162,10 @@ class NetworkSubject:
     def _is_drawn(self) -> bool:
         """Return whether there is an image to draw."""
         return len(self.network.visible_shape) == 2 and self.network.n_visible <= _MOST_PIXELS
+
+
+def load_subject(path: Path) -> NetworkSubject:
+    """Load the network of a model file, with the SHA-256 hash of the file."""
+    model = read_model(path)
+    with path.open("rb") as stream:
+        return NetworkSubject(model, hashlib.file_digest(stream, "sha256").hexdigest())

@@ -1,21 +1,36 @@
-"""Run the application with uvicorn: limits and timeouts for every connection, and no log output.
+"""Run the application with uvicorn on this machine until Ctrl-C.
 
 uvicorn has no deadline for a request, nor for a client that does not read its answer. Without
 deadlines, connections that send nothing, send an endless request or read nothing would stay open
-forever and reach the limit of connections.
+forever and reach the limit of connections. Nothing is logged.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import closing, suppress
 
-import h11
-import uvicorn
-from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from threadpoolctl import threadpool_limits
+
+from noisyor.errors import InvalidSettingError, MissingExtraError
+from noisyor.serve.subjects import Subject
+
+try:
+    import h11
+    import uvicorn
+    from starlette.types import ASGIApp
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    from noisyor.serve.app import make_app
+except ImportError as error:
+    raise MissingExtraError.of("the server needs starlette and uvicorn", "serve") from error
+
+LOOPBACK = "127.0.0.1"
+"""The address that only this machine reaches."""
 
 MAX_CONNECTIONS = 500
 """Open connections; above it, the one that has waited longest for a request is closed."""
@@ -24,6 +39,46 @@ REQUEST_SECONDS = 10.0
 """Seconds within which a request must be complete, and a client must continue to read."""
 
 _MAX_HEAD = 16_384
+
+
+def serve(load: Callable[[], Subject], port: int, ready: Callable[[str], None]) -> None:
+    """Serve a model on a port of this machine until Ctrl-C.
+
+    Parameters
+    ----------
+    load : returns the model, for example `load_subject` of a file; called once the port is free.
+    port : port to listen on; 0 for any free port.
+    ready : called with the address once requests are answered.
+    """
+    # Requests run concurrently; threads of the matrix library would only wait for each other.
+    with closing(listen(port)) as door, threadpool_limits(1):
+        address = f"http://{LOOPBACK}:{door.getsockname()[1]}/"
+        server = make_server(make_app(load()), lambda: ready(address))
+        with suppress(KeyboardInterrupt):  # that is how it ends
+            server.run(sockets=[door])
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on a port of this machine; 0 for any free port."""
+    # asyncio sends at once only over sockets that say they are TCP; else every answer, sent as a
+    # head and a body, waits 40 ms until the head has been acknowledged.
+    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind((LOOPBACK, port))
+        door.listen(MAX_CONNECTIONS)
+    except OSError as error:
+        door.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidSettingError(
+                f"port {port} is in use by another program; choose another one, or 0 for any"
+            ) from error
+        if error.errno == errno.EACCES:
+            raise InvalidSettingError(
+                f"port {port} needs administrator rights; use a port above 1023, or 0 for any"
+            ) from error
+        raise
+    return door
 
 
 class _Protocol(H11Protocol):
