@@ -215,13 +215,13 @@ def test_equal_columns_in_neighbouring_rows_are_no_repetition() -> None:
     assert dataclasses.replace(data, shape=(3, 1)).columns.tolist() == [2, 2, 2]
 
 
-def test_objects_may_be_truth_values_and_nothing() -> None:
+def test_nulls_of_other_frames_are_missing() -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": [True, None, False], "b": [1, 0, None]})
     rows = Observations.of(frame)
     assert rows.column_names == ("a", "b")
     assert np.array_equal(rows.to_dense(), [[1, 1], [np.nan, 0], [0, np.nan]], equal_nan=True)
-    with pytest.raises(UnsupportedDataError, match="values of type str"):
+    with pytest.raises(UnsupportedDataError, match="column 'a' has type String"):
         Observations.of(polars.DataFrame({"a": ["y", None]}))
 
 

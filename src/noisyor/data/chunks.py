@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -324,14 +324,7 @@ class _ParquetRows(RowSource):
             if self.column_names not in (None, names):
                 raise InvalidDataError(f"{file} has other columns than {files[0]}")
             self.column_names, self.n_visible = checked_names(names, len(names)), len(names)
-            bad = other_columns(opened.schema_arrow, range(len(names)))
-            if bad:
-                kind = opened.schema_arrow.field(bad[0]).type
-                listed = ", ".join(repr(names[k]) for k in bad[:20])
-                raise InvalidDataError(
-                    f"{file}: column {names[bad[0]]!r} has type {kind}, expected bool, integer or "
-                    f"float ({len(bad)} such columns: {listed})"
-                )
+            check_numeric(opened.schema_arrow, range(len(names)), names, file)
             for group in range(opened.num_row_groups):
                 self.groups.append((file, opened, group))
                 sizes.append(opened.metadata.row_group(group).num_rows)
@@ -404,18 +397,23 @@ def reading_parquet(path: Path) -> AbstractContextManager[None]:
     return reading(path, *faults, fault="not a Parquet file, or damaged")
 
 
-def other_columns(schema: Any, columns: Iterable[int]) -> list[int]:
-    """Return the indices of those columns of an Arrow schema that do not hold numbers."""
+def check_numeric(
+    schema: Any,
+    columns: Iterable[int],
+    names: Sequence[str],
+    path: Path,
+    hint: Callable[[Sequence[str]], str] = lambda bad: f"such columns: {', '.join(bad[:20])}",
+) -> None:
+    """Check that columns of an Arrow schema hold numbers; ``hint`` says what to do about others."""
     from pyarrow import types
 
-    kinds = schema.types
-    return [
-        k
-        for k in columns
-        if not (
-            types.is_boolean(kinds[k]) or types.is_integer(kinds[k]) or types.is_floating(kinds[k])
+    tests = (types.is_boolean, types.is_integer, types.is_floating)
+    bad = [k for k in columns if not any(test(schema.types[k]) for test in tests)]
+    if bad:
+        raise InvalidDataError(
+            f"{path}: column {names[bad[0]]!r} has type {schema.types[bad[0]]}, expected bool, "
+            f"integer or float; {hint([names[k] for k in bad])}"
         )
-    ]
 
 
 def sparse_block(batch: Any, columns: Sequence[int], above: float | None = None) -> Any:

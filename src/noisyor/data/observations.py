@@ -103,10 +103,10 @@ class Observations:
         ----------
         X : (n_rows, n_visible) bool, integer or float array of 0 and 1, where NaN and masked
             entries are unobserved; a stack of images (n, height, width) or (n, 1, height, width);
-            a SciPy sparse matrix or array of any format (repeated entries add up); a pandas frame,
-            dense, sparse or nullable, whose column labels become the names; what `read_table`
-            returns; or `Observations`, returned as they are unless an argument after ``n_visible``
-            changes them.
+            a SciPy sparse matrix or array of any format (repeated entries add up); a frame of
+            pandas (dense, sparse or nullable), Polars or PyArrow, whose column labels become the
+            names; what `read_table` returns; or `Observations`, returned as they are unless an
+            argument after ``n_visible`` changes them.
         n_visible : expected number of columns; any number if None.
         missing : boolean mask of the shape of ``X``, dense or SciPy sparse: True where the entry
             is unobserved, whatever its value in ``X``.
@@ -585,9 +585,10 @@ def read(reader: BlockReader, hint: Hint = _hint_for_arrays) -> tuple[Rows, Rows
 
 
 def reader_for(X: Any) -> BlockReader:
-    """Return a reader of a NumPy array, SciPy matrix, pandas frame, or anything with an array."""
+    """Return a reader of a NumPy array, SciPy matrix, frame, or anything with an array."""
     if isinstance(X, np.ndarray):
         return _dense(X)
+    import narwhals.dependencies
     from scipy import sparse
 
     if sparse.issparse(X):
@@ -601,11 +602,13 @@ def reader_for(X: Any) -> BlockReader:
         )
     if isinstance(X, str | os.PathLike):
         raise UnsupportedDataError(f"X is a path; nor.read_table({os.fspath(X)!r}) reads a file")
+    if narwhals.dependencies.is_into_dataframe(X):
+        return _other_frame(X)
     if hasattr(X, "__array__"):
-        return _array_of(X)
+        return _dense(np.asarray(X))
     raise UnsupportedDataError(
         f"cannot read binary data from {type(X).__name__}: expected a NumPy array, a SciPy sparse "
-        "matrix, a pandas frame or Observations"
+        "matrix, a frame or Observations"
     )
 
 
@@ -681,33 +684,6 @@ def _dense(X: AnyArray) -> BlockReader:
     return reader
 
 
-def _array_of(X: Any) -> BlockReader:
-    """Return a reader of anything with an array, such as a Polars frame, with column names."""
-    array = np.asarray(X)
-    if array.dtype == np.object_:  # Booleans or numbers with nulls between them
-        array = _numbers(array)
-    reader = _dense(array)
-    names = getattr(X, "columns", None)
-    if isinstance(names, list) and len(names) == reader.n_visible:
-        reader = reader._replace(names=checked_names([str(name) for name in names], len(names)))
-    return reader
-
-
-def _numbers(array: AnyArray) -> AnyArray:
-    """Return Booleans and numbers as floats, None as NaN."""
-    present = np.array([value is not None for value in array.flat]).reshape(array.shape)
-    kinds = {type(value) for value in array[present]}
-    other = [kind for kind in kinds if not issubclass(kind, bool | int | float | np.number)]
-    if other:
-        raise UnsupportedDataError(
-            f"the data hold values of type {other[0].__name__}, expected bool, integer or float, "
-            "and None for missing"
-        )
-    result = np.full(array.shape, np.nan)
-    result[present] = array[present].astype(np.float64)
-    return result
-
-
 def _sparse(X: Any) -> BlockReader:
     _check_kind(X.dtype, "the sparse matrix")
     if X.ndim != 2:
@@ -737,6 +713,20 @@ def _frame(X: Any) -> BlockReader:
 
     work = np.arange(len(X) + 1, dtype=np.int64) * len(labels)
     return BlockReader(len(labels), work, block, names=names)
+
+
+def _other_frame(X: Any) -> BlockReader:
+    """Return a reader of a frame of another library than pandas, such as Polars or PyArrow."""
+    import narwhals as nw
+
+    frame = nw.from_native(X, eager_only=True)
+    for name, dtype in frame.schema.items():
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise UnsupportedDataError(
+                f"column {name!r} has type {dtype}, expected bool, integer or float"
+            )
+    numbers = frame.with_columns(nw.all().cast(nw.Float64)).to_numpy()  # null becomes NaN
+    return _dense(numbers)._replace(names=checked_names(frame.columns, len(frame.columns)))
 
 
 # ---- checks

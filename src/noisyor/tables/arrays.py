@@ -12,7 +12,7 @@ from scipy import sparse
 
 from noisyor._util.arrays import AnyArray
 from noisyor._util.files import reading
-from noisyor.data.chunks import open_parquet, other_columns, reading_parquet, sparse_block
+from noisyor.data.chunks import check_numeric, open_parquet, reading_parquet, sparse_block
 from noisyor.data.observations import Observations, reader_for
 from noisyor.errors import InvalidDataError, MissingExtraError
 from noisyor.tables.options import ReadOptions
@@ -190,13 +190,7 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
         if not names:
             raise InvalidDataError(f"{path} has no columns")
         roles = find_roles(options, names, len(names), path, columns)
-        bad = other_columns(schema, roles.kept)
-        if bad:
-            kind, first = schema.field(bad[0]).type, names[bad[0]]
-            hint = columns_hint({names[k]: role_hint(names[k]) for k in bad})
-            raise InvalidDataError(
-                f"{path}: column {first!r} has type {kind}, expected bool, integer or float; {hint}"
-            )
+        check_numeric(schema, roles.kept, names, path, _roles_hint)
         content = file.read()
         matrix = sparse_block(content, roles.kept, options.above)
     rows = _read_numbers(matrix, path, replace(options, above=None), [names[k] for k in roles.kept])
@@ -208,6 +202,10 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
         values = content.column(roles.weights).to_pylist()
         weights = [weight_of(value, f"{path}, row {row}") for row, value in enumerate(values)]
     return weighted_table(path, rows, row_names, weights)
+
+
+def _roles_hint(names: Sequence[str]) -> str:
+    return columns_hint({name: role_hint(name) for name in names})
 
 
 # ---- images

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from noisyor._util.files import FORMULA_STARTS
+from noisyor._util.progress import progress_bar
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.documents import TEXT_FIELD, TITLE_FIELD, Texts, rows_of_texts
 from noisyor.tables.options import ReadOptions
@@ -147,16 +148,18 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     codes = bytearray()  # of all cells: an eighth of the memory of a matrix of floats
     pick = itemgetter(*kept) if len(kept) > 1 else lambda row: (row[kept[0]],)
     everything = len(kept) == width
-    for line_number, row in rows:
-        try:
-            codes += bytes(map(cells.__getitem__, row if everything else pick(row)))
-        except ValueError:
-            hints = _hints_for_columns(row, rows, kept, names, cells, usual=len(codes) > 0)
-            raise InvalidDataError(f"{path}, line {line_number}, {hints}") from None
-        if roles.id is not None:
-            row_names.append(row[roles.id])
-        if roles.weights is not None:
-            weights.append(weight_of(row[roles.weights], f"{path}, line {line_number}"))
+    with progress_bar(None, f"read {path.name}", "rows", None, delay=2.0) as bar:
+        for line_number, row in rows:
+            try:
+                codes += bytes(map(cells.__getitem__, row if everything else pick(row)))
+            except ValueError:
+                hints = _hints_for_columns(row, rows, kept, names, cells, usual=len(codes) > 0)
+                raise InvalidDataError(f"{path}, line {line_number}, {hints}") from None
+            if roles.id is not None:
+                row_names.append(row[roles.id])
+            if roles.weights is not None:
+                weights.append(weight_of(row[roles.weights], f"{path}, line {line_number}"))
+            bar.update()
     if not codes:
         raise InvalidDataError(f"{path} holds no rows, only the names of columns")
     matrix = np.frombuffer(codes, dtype=np.uint8).reshape(-1, len(kept))
