@@ -149,6 +149,9 @@ def model():
         (lambda m: nor.explain(X, m), "expected a network or a fitted estimator"),
         (lambda m: nor.explain(BMF(3), X), "call fit first"),
         (lambda m: nor.explain(m, X[:, :3]), "3 columns, expected 9"),
+        (lambda m: nor.explain(m, FRAME.rename(columns={"c": "z"})), "'c'"),
+        (lambda m: nor.train(m, FRAME.rename(columns={"c": "z"}), steps=1), "'c'"),
+        (lambda m: nor.train(BMF, X), "the class BooleanMatrixFactorization"),
         (lambda m: nor.evaluate(m, X * 2), "got 2"),
         (lambda m: nor.explanation.rank_causes(m, X), "60"),
         (lambda m: nor.learn_factors(X, n_component=3), "'n_components'"),
@@ -177,3 +180,12 @@ def test_rows_of_read_table_and_fitted_models_are_taken_everywhere(folder, model
     assert nor.sample(model, 4).visible.shape == (4, 9)
     nor.save_network(folder / "again.safetensors", model)
     assert nor.load_network(folder / "again.safetensors").n_hidden == 3
+
+
+def test_columns_are_found_by_their_names(model):
+    chosen = FRAME[["a", "d", "g", "b", "c", "e", "f", "h", "i"]]
+    states = nor.explain(model, FRAME).states.toarray()
+    np.testing.assert_array_equal(nor.explain(model, chosen).states.toarray(), states)
+    np.testing.assert_array_equal(
+        nor.marginals(model, chosen).probability, nor.marginals(model, FRAME).probability
+    )

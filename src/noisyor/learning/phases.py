@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import COUNT_OR_ZERO
-from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
@@ -26,7 +25,7 @@ from noisyor.learning.state import (
     choose_options,
 )
 from noisyor.learning.train import train
-from noisyor.model.network import Network
+from noisyor.model.network import Network, observations_for
 
 
 class Phase(NamedTuple):
@@ -133,7 +132,7 @@ def train_phases(
         COUNT_OR_ZERO.check("steps", phase.steps)
         if on_bad_checkpoint == "raise":
             check_place(_options_of(options, phase, 0).checkpoint)
-    rows, earlier = Observations.of(X, n_visible=network.n_visible), 0
+    rows, earlier = observations_for(network, X), 0
     results: list[TrainingResult] = []
     for phase in phases:
         own = _options_of(options, phase, earlier)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray, pointers
+from noisyor.data.columns import align
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.model.layout import ConvolutionalLayout
@@ -387,10 +388,20 @@ def network_of(model: Network | FittedModel) -> Network:
     network = getattr(model, "network_", None)
     if isinstance(network, Network):
         return network
+    if isinstance(model, type):
+        raise InvalidNetworkError(
+            f"expected a network or a fitted estimator, got the class {model.__name__}"
+        )
     name = type(model).__name__
     if hasattr(model, "fit"):
         raise InvalidNetworkError(f"this {name} is not fitted yet; call fit first")
     raise InvalidNetworkError(f"expected a network or a fitted estimator, got {name}")
+
+
+def observations_for(network: Network, X: Any) -> Observations:
+    """Return data in the columns of a network: by name where both have names, else by position."""
+    rows = Observations.of(X, n_visible=network.n_visible)
+    return align(rows, network.visible_names, network.n_visible, network.visible_shape, "X")[0]
 
 
 def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:
