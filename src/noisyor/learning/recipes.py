@@ -317,7 +317,7 @@ def _check_number(n_components: object, rows: Observations, init: str) -> None:
     """Reject impossible numbers of causes before any work."""
     COUNT_OR_AUTO.check("n_components", n_components)
     if n_components == "auto" and init != "data":
-        raise InvalidSettingError('n_components="auto" needs init="data"')
+        raise InvalidSettingError(f'n_components="auto" needs init="data", got init={init!r}')
     most = max(rows.n_rows, rows.n_visible)
     if isinstance(n_components, int | np.integer) and n_components > most and init == "data":
         raise InvalidSettingError(
@@ -827,6 +827,7 @@ def learn_features(
         )
     shape = (observations.shape[0], observations.shape[1])
     COUNT.check("n_components", n_components)
+    OPTIONS["feature_shape"].rule.check("feature_shape", feature_shape)
     if n_components > observations.n_visible:
         raise InvalidSettingError(
             f"n_components is {n_components:,}, but images of {shape[0]} x {shape[1]} pixels have "
