@@ -420,8 +420,8 @@ class _FactorSearch:
         else:
             with context.job.until(_SHARE_OF_SEARCH):
                 found = self._search(training, "auto", "mdl")
-            network, is_exact = self._network_of(found, training.total_weight)
-            if is_exact:
+            network, _ = self._network_of(found, training.total_weight)
+            if max(found.rates) < EXACT:
                 # Exact factors: all are kept, and their parameters are counted in all rows.
                 network, _ = self._network_of(_recounted(found, self.rows, context))
                 return _Start(network, is_converged=True, settings={})
