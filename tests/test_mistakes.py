@@ -168,10 +168,11 @@ def model():
         (lambda m: BMF(3).fit(FRAME.astype(object).replace({"e": {0: "no"}})), "['e']"),
         (lambda m: BMF(3).fit(X * 0), "no entry of X is 1"),
         (lambda m: BMF(3).fit(np.where(X, 1.0, np.nan)), "1 or missing"),
-        (lambda m: BMF(3, learning_rate=lambda: 0.1).fit(X), "a function of the step"),
+        (lambda m: BMF(3, steps=1, learning_rate=lambda: 0.1).fit(X), "a function of the step"),
         (lambda m: nor.learn_features(X.reshape(60, 3, 3), 2, 2), "feature_shape"),
         (lambda m: nor.learn_topics(["a text", "another"]), "vectorize"),
         (lambda m: nor.read_table("t.csv", sep=";"), "format, header"),
+        (lambda m: nor.learning.train_phases(m.network_, X, [("a", 2)]), "Phase(name"),
         (lambda m: BMF(3, objective="mld").fit(X), "'mdl'"),
         (lambda m: BMF(3, method="mean-field").fit(X), "MaxProduct()"),
         (lambda m: BMF(3, time_limit="1m").fit(X), "'1m'"),
@@ -205,7 +206,7 @@ def model():
 def test_mistakes_in_python(model, mistake, fact):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises((nor.NoisyOrError, RuntimeWarning)) as caught:
+        with pytest.raises((nor.NoisyOrError, UserWarning)) as caught:
             mistake(model)
     assert fact in str(caught.value)
     assert "\n" not in str(caught.value)

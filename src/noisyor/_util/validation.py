@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -153,18 +152,8 @@ _PROGRESS = Rule(
 _ANY = Rule(lambda value: True, "anything")
 
 
-def _takes_step(value: Any) -> bool:
-    try:
-        inspect.signature(value).bind(0)
-    except TypeError:  # not a function, or one of no or several arguments
-        return False
-    except ValueError:  # a compiled function that does not show its arguments
-        pass
-    return not isinstance(value, type)
-
-
 _RATE = Rule(
-    lambda value: _takes_step(value) if callable(value) else POSITIVE.valid(value),
+    lambda value: (callable(value) and not isinstance(value, type)) or POSITIVE.valid(value),
     "a positive number or a function of the step",
 )
 _OPTIMIZER = Rule(

@@ -108,14 +108,12 @@ def run_command_line(
 def _help_for(error: click.ClickException) -> str:
     """Return what to do about an unknown command or option, if click suggests no other."""
     context = getattr(error, "ctx", None)
-    known = "Did you mean" in error.format_message()
-    if known or context is None or not isinstance(error, click.NoSuchOption | click.UsageError):
+    if context is None or "Did you mean" in error.format_message():
         return ""
     if isinstance(error, click.NoSuchOption):
         return f" `{context.command_path} --help` lists the options."
-    if isinstance(context.command, click.Group):
-        return f" There are {', '.join(context.command.list_commands(context))}."
-    return ""
+    is_group = isinstance(context.command, click.Group)
+    return f" There are {', '.join(context.command.list_commands(context))}." if is_group else ""
 
 
 def printable(text: str) -> str:

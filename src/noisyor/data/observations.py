@@ -596,9 +596,7 @@ def reader_for(X: Any) -> BlockReader:
         return _frame(X)
     if isinstance(X, list | tuple):
         if X and all(isinstance(text, str) for text in X):
-            raise UnsupportedDataError(
-                "X holds texts; nor.data.vectorize(X) makes a 0/1 column of a word"
-            )
+            raise UnsupportedDataError("X holds texts; nor.data.vectorize(X) makes 0/1 columns")
         raise UnsupportedDataError(
             f"a {type(X).__name__} may hold values or column indices: give np.asarray(X) for a "
             "matrix of 0 and 1, or use Observations.from_indices for lists of active columns"

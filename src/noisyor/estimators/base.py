@@ -95,9 +95,9 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
     if reset and rows.n_missing == rows.n_rows * rows.n_visible:
         raise InvalidDataError("every entry of X is missing")
     if reset and not rows.n_active:
-        warn("no entry of X is 1: there is nothing that causes could explain")
+        warn("no entry of X is 1: there is nothing that causes could explain", UserWarning)
     elif reset and 0 < rows.n_missing == rows.n_rows * rows.n_visible - rows.n_active:
-        warn("every entry of X is 1 or missing: if a missing entry means 0, put 0 there")
+        warn("every entry of X is 1 or missing; put 0 where it means 0", UserWarning)
     return rows
 
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray, csr_of
 from noisyor.errors import InvalidDataError
 from noisyor.model.forward import edge_matrix
-from noisyor.model.network import FittedModel, Network, network_of, observations_for
+from noisyor.model.network import FittedModel, Network, network_of
 
 _BLOCK_EDGES = 4_000_000
 _NONE = -1
@@ -120,7 +120,7 @@ def attribute_findings(network: Network | FittedModel, X: Any, states: Any) -> A
     states : (n_rows, n_hidden) of 0 and 1, dense or SciPy sparse, such as ``Posterior.states``.
     """
     network = network_of(network)
-    ones = observations_for(network, X).to_csr()
+    ones = network.rows_of(X).to_csr()
     on = csr_of(states) if sp.issparse(states) else sp.csr_array(np.asarray(states))
     if on.shape != (ones.shape[0], network.n_hidden):
         raise InvalidDataError(

@@ -11,7 +11,7 @@ from noisyor._util.validation import check_count, check_seed
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.sampling import log_probability, predict_visible
 from noisyor.model.names import visible_label
-from noisyor.model.network import FittedModel, Network, network_of, observations_for
+from noisyor.model.network import FittedModel, Network, network_of
 
 _MAX_PROBABILITY = 0.5
 """An entry is surprising if its value has a smaller probability than this."""
@@ -92,7 +92,7 @@ def odd_rows(
     """
     n, n_entries = check_count("n", n), check_count("n_entries", n_entries)
     network = network_of(model)
-    seed, rows = check_seed(seed), observations_for(network, X)
+    seed, rows = check_seed(seed), network.rows_of(X)
     log_p = log_probability(network, rows, seed=seed, engine=engine).per_row
     chosen = np.argsort(log_p, kind="stable")[:n]
     some = rows.take(chosen)

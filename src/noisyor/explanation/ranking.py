@@ -33,14 +33,7 @@ from noisyor.inference.exact import (
 from noisyor.inference.sampling import chain_settings, explore_configurations, find_starts
 from noisyor.model.forward import prior_marginals
 from noisyor.model.names import hidden_label, visible_label
-from noisyor.model.network import (
-    FittedModel,
-    Network,
-    Subnetwork,
-    network_of,
-    observations_for,
-    relevant_subnetwork,
-)
+from noisyor.model.network import FittedModel, Network, Subnetwork, network_of, relevant_subnetwork
 
 FindingState = Literal["present", "absent", "unknown"]
 RankingMethod = Literal["auto", "exact", "chains", "sweeps"]
@@ -176,7 +169,7 @@ def _prior_ranking(network: Network, row: Observations, top: int) -> CauseRankin
 
 def one_row(network: Network, row: Any) -> Observations:
     """Return a row as `Observations` (1, n_visible)."""
-    found = observations_for(network, row)
+    found = network.rows_of(row)
     if found.n_rows != 1:
         raise InvalidDataError(f"expected one row at a time, got {found.n_rows}")
     return found

@@ -16,7 +16,7 @@ from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Bounds, Method, Posterior, check_method
-from noisyor.model.network import FittedModel, Network, network_of, observations_for
+from noisyor.model.network import FittedModel, Network, network_of
 
 # ---- explanations
 
@@ -64,7 +64,7 @@ def explain(
     network = network_of(network)
     method = method_for(network) if method is None else method
     check_method(method)
-    observations = observations_for(network, X)
+    observations = network.rows_of(X)
     return method.posterior(
         network,
         observations,
@@ -195,7 +195,7 @@ def evaluate(
     """
     network = network_of(network)
     chosen = chosen_methods(methods)
-    observations = observations_for(network, X)
+    observations = network.rows_of(X)
     bounds = [
         method.bounds(network, observations, engine=engine, progress=progress) for method in chosen
     ]

@@ -34,7 +34,7 @@ from noisyor.engines.contract import (
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.method import BlockMethod, Posterior
-from noisyor.model.network import Network, observations_for
+from noisyor.model.network import Network
 
 ICM_SWEEPS = 20
 """Sweeps of iterated conditional modes after max-product; most rows need far fewer."""
@@ -225,7 +225,7 @@ def log_joint(
     >>> nor.inference.log_joint(network, [[1, 0]], row).round(2)
     array([-2.63])
     """
-    observations = observations_for(network, X)
+    observations = network.rows_of(X)
     dense = _dense_states(states, network, observations.n_rows)
     evaluator, prepared = Runner(engine, network).on("log_joint")
     return evaluator.log_joint(prepared, Evidence.of(network, observations), dense)

@@ -45,7 +45,7 @@ from noisyor.inference.exact import average_by_row, hidden_configurations, log_j
 from noisyor.inference.max_product import ICM_SWEEPS, MaxProduct
 from noisyor.inference.method import Posterior, row_blocks
 from noisyor.model.forward import total_parameter
-from noisyor.model.network import FittedModel, Network, network_of, observations_for
+from noisyor.model.network import FittedModel, Network, network_of
 
 Clamp = npt.NDArray[np.uint8] | None
 MarginalMethod = Literal["auto", "exact", "chains", "set"]
@@ -253,7 +253,7 @@ def evidence_bound(
     array([4])
     """
     network = network_of(network)
-    observations = observations_for(network, X)
+    observations = network.rows_of(X)
     run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
     size: dict[str, Any] = {"n_samples": n_samples, "n_expansions": n_expansions}
     found = explore_configurations(network, observations, **size, **run)
@@ -297,7 +297,7 @@ def estimate_evidence(
     -2.61
     """
     network = network_of(network)
-    observations = observations_for(network, X)
+    observations = network.rows_of(X)
     run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
     chains: dict[str, Any] = {"n_chains": n_chains, "n_steps": n_steps, "n_stay": _N_STAY}
     found = explore_configurations(
@@ -358,7 +358,7 @@ def log_probability(
     seed = check_seed(seed)
     check_count("n_chains", n_chains, 2)
     network = network_of(network)
-    observations = observations_for(network, X)
+    observations = network.rows_of(X)
     rows, numbers = observations.unique_rows()
     exact = few_configurations(network)
     if exact:
@@ -488,7 +488,7 @@ def marginals(
     check_choice("method", method, METHODS)
     check_count("n_samples", n_samples, 2)
     network = network_of(network)
-    observations = observations_for(network, X)
+    observations = network.rows_of(X)
     if method == "auto":
         method = "exact" if few_configurations(network) else "chains"
     if method == "exact":
@@ -785,7 +785,7 @@ def predict_visible(
     if groups and observed != "kept":
         raise InvalidSettingError('one_hot needs observed="kept"')
     network = network_of(network)
-    observations = observations_for(network, X)
+    observations = network.rows_of(X)
     exact = method == "exact" or (method == "auto" and few_configurations(network))
     clamp = clamp_of(network, hidden, observations.n_rows)
     rows, numbers = observations, np.arange(observations.n_rows)

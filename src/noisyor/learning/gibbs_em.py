@@ -22,13 +22,7 @@ from noisyor.engines.noise import combine
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
-from noisyor.model.network import (
-    THETA_MIN,
-    Network,
-    observations_for,
-    probability_from_theta,
-    theta_from_probability,
-)
+from noisyor.model.network import THETA_MIN, Network, probability_from_theta, theta_from_probability
 
 _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
@@ -85,7 +79,7 @@ def learn_by_gibbs(
     COUNT.check("sweeps", sweeps)
     rounds = None
     try:
-        rows = observations_for(network, X)
+        rows = network.rows_of(X)
         chains = Chains(network, chain_rows(rows), engine=engine)
         rounds = GibbsRounds(network, chains, smoothing=smoothing, smooth_to=smooth_to, seed=seed)
         with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:

@@ -25,7 +25,7 @@ from noisyor.learning.state import (
     choose_options,
 )
 from noisyor.learning.train import train
-from noisyor.model.network import Network, observations_for
+from noisyor.model.network import Network
 
 
 class Phase(NamedTuple):
@@ -129,10 +129,12 @@ def train_phases(
     if changes.keys() & {"steps", "passes"} or not phases:
         raise InvalidSettingError("training in phases needs phases, and steps for each of them")
     for phase in phases:
+        if not isinstance(phase, Phase):
+            raise InvalidSettingError(f"expected Phase(name, method, steps), got {phase!r}")
         COUNT_OR_ZERO.check("steps", phase.steps)
         if on_bad_checkpoint == "raise":
             check_place(_options_of(options, phase, 0).checkpoint)
-    rows, earlier = observations_for(network, X), 0
+    rows, earlier = network.rows_of(X), 0
     results: list[TrainingResult] = []
     for phase in phases:
         own = _options_of(options, phase, earlier)

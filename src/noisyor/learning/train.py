@@ -41,14 +41,7 @@ from noisyor.learning.state import (
     rows_identity,
     save_checkpoint,
 )
-from noisyor.model.network import (
-    THETA_MAX,
-    THETA_MIN,
-    FittedModel,
-    Network,
-    network_of,
-    observations_for,
-)
+from noisyor.model.network import THETA_MAX, THETA_MIN, FittedModel, Network, network_of
 
 _MIN_STEPS, _CHECKED_ROWS = 20, 64
 """Smallest number of updates, and number of rows, for the check that some cause is on."""
@@ -90,7 +83,7 @@ def train(
     True
     """
     network, options = network_of(network), choose_options(options, changes)
-    rows = _InMemory(network, observations_for(network, X), get_engine(engine))
+    rows = _InMemory(network, network.rows_of(X), get_engine(engine))
     unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
     result = train_on(network, rows, method, options, held_out=unseen)
     if result.state.step >= _MIN_STEPS:
@@ -233,7 +226,7 @@ class HeldOut(NamedTuple):
     @classmethod
     def in_memory(cls, network: Network, held_out: Any, engine: EngineLike) -> HeldOut:
         """Build from rows in any form that `Observations.of` takes."""
-        return cls(observations_for(network, held_out), get_engine(engine))
+        return cls(network.rows_of(held_out), get_engine(engine))
 
     def mean_bound(self, network: Network, method: Method) -> float:
         """Return the mean bound of the rows."""

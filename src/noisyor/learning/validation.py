@@ -20,7 +20,7 @@ from noisyor.inference.evaluate import Score
 from noisyor.inference.max_product import MaxProduct, log_joint, method_for
 from noisyor.inference.sampling import LogProbability, log_probability
 from noisyor.model.builders import bipartite
-from noisyor.model.network import Network, observations_for
+from noisyor.model.network import Network
 from noisyor.search.cover import sample_rows
 
 __all__ = [
@@ -277,7 +277,7 @@ def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto")
     X : observations in any form that `Observations.of` takes.
     engine : as in `explain`.
     """
-    rows = observations_for(network, X)
+    rows = network.rows_of(X)
     modes = _METHOD.posterior(network, rows, engine=engine).states.toarray()
     states = np.asarray(modes, dtype=np.uint8)
     value = log_joint(network, states, rows, engine)
@@ -322,7 +322,7 @@ def prune_hidden(
     >>> prune_hidden(network, rows, 3).n_hidden  # two of the three are alike
     2
     """
-    observations = observations_for(network, X)
+    observations = network.rows_of(X)
     n_rows = observations.total_weight
     _, rows = sample_rows(observations, _MAX_ENTRIES, seed)
     try:

@@ -212,6 +212,11 @@ class Network:
         """Return the index of a hidden node from its name or number."""
         return _lookup(name, self.hidden_names, self.n_hidden, "hidden")
 
+    def rows_of(self, X: Any) -> Observations:
+        """Return data in the columns of the network: by name if both have names, else in order."""
+        rows = Observations.of(X, n_visible=self.n_visible)
+        return align(rows, self.visible_names, self.n_visible, self.visible_shape, "X")[0]
+
     def __getstate__(self) -> dict[str, Any]:
         # What an engine derived is rebuilt where the network is read: layouts may differ there.
         return {**self.__dict__, "engine_cache": {}}
@@ -388,20 +393,10 @@ def network_of(model: Network | FittedModel) -> Network:
     network = getattr(model, "network_", None)
     if isinstance(network, Network):
         return network
-    if isinstance(model, type):
-        raise InvalidNetworkError(
-            f"expected a network or a fitted estimator, got the class {model.__name__}"
-        )
-    name = type(model).__name__
-    if hasattr(model, "fit"):
+    name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    if hasattr(model, "fit") and not isinstance(model, type):
         raise InvalidNetworkError(f"this {name} is not fitted yet; call fit first")
     raise InvalidNetworkError(f"expected a network or a fitted estimator, got {name}")
-
-
-def observations_for(network: Network, X: Any) -> Observations:
-    """Return data in the columns of a network: by name where both have names, else by position."""
-    rows = Observations.of(X, n_visible=network.n_visible)
-    return align(rows, network.visible_names, network.n_visible, network.visible_shape, "X")[0]
 
 
 def theta_from_failure(probability: npt.ArrayLike) -> FloatArray:

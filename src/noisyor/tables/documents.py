@@ -143,8 +143,8 @@ def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) 
     ][:size]
     if not kept:
         raise InvalidDataError(
-            f"{where}: no word is left for the vocabulary: numbers, stop words and words in more "
-            "than half of the documents are left out; a table is read from CSV"
+            f"{where}: no word is left for the vocabulary without numbers, stop words and words of "
+            "more than half of the documents; a table needs commas or tabs between its columns"
         )
     return select_columns(found.train, np.array(kept))
 

@@ -175,12 +175,8 @@ def number_hint(value: float, columns: Sequence[str] = ()) -> str:
     """
     hint = "ReadOptions(above=0) turns numbers into 0 and 1"
     if value < 0 or value in _CODES_OF_MISSING[3:]:
-        hint = _missing_hint(value)
+        hint = f"if {value:g} says that it is missing, give ReadOptions(truth='1/0/{value:g}')"
     return columns_hint(dict.fromkeys(columns, hint)) if columns else hint
-
-
-def _missing_hint(value: float) -> str:
-    return f"if {value:g} says that it is missing, give ReadOptions(truth='1/0/{value:g}')"
 
 
 def columns_hint(hints: Mapping[str, str], n_columns: int | None = None) -> str:
@@ -274,9 +270,9 @@ def _hint_of_numbers(name: str, n_cells: int, numbers: list[float], usual: bool,
     if whole and len(numbers) == n_cells > 2 and (in_turn or n_cells > 19):
         return role_hint(name)
     if len(odd) == 1 and (odd[0] < 0 or odd[0] in _CODES_OF_MISSING):
-        is_zero = f"if {odd[0]:g} stands for 0, give ReadOptions(truth='1/{odd[0]:g}'); "
-        is_used = 0.0 in numbers or odd[0] != -1.0
-        return ("" if is_used else is_zero) + _missing_hint(odd[0])
+        hint = f"if {odd[0]:g} says that it is missing, give ReadOptions(truth='1/0/{odd[0]:g}')"
+        may_be_zero = odd[0] == -1.0 and 0.0 not in numbers
+        return "if -1 stands for 0, give ReadOptions(truth='1/-1'); " * may_be_zero + hint
     if set(numbers) == {1.0, 2.0} and not (usual and 0.0 in numbers):
         return (
             "if 2 stands for 1 and 1 for 0, give ReadOptions(truth='2/1'), in the other case "
@@ -372,10 +368,7 @@ def find_roles(
         chosen = set(wanted)
         needed = [part for entry in options.drop for part in entry.split(",") if part in chosen]
         if needed:
-            raise InvalidDataError(
-                f"{where}: drop: {needed[0]!r} is a column of the model; leave its entries empty "
-                "if they are unknown"
-            )
+            raise InvalidDataError(f"{where}: drop: {needed[0]!r} is a column of the model")
         kept = [k for k, name in enumerate(names) if name in chosen and k not in left_out]
         return Roles(row_names, weights, kept)
     known = {} if names is None else {name: k for k, name in enumerate(names)}
@@ -660,10 +653,7 @@ def read_like(
     given: Mapping[str, Any] | None,
     network: Network,
 ) -> Table:
-    """Read a file in the columns of a model, as the data of the model were read.
-
-    ``metadata`` are those of the model, ``given`` options that replace the model's.
-    """
+    """Read a file as the data of a model were read, with the options that are given."""
     table = read_table(path, options_like(metadata, path, given), network)
     if table.documents and metadata.get("documents") is False:
         raise InvalidDataError(
