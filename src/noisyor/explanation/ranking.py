@@ -226,8 +226,8 @@ def named_evidence(
     [[1.0, nan, 0.0]]
     """
     for findings in (present, absent):
-        if isinstance(findings, str):
-            raise InvalidDataError(f"findings are a list of names, got the text {findings!r}")
+        if isinstance(findings, str | dict):
+            raise InvalidDataError(f"findings are a list of names, got {findings!r}")
     network = network_of(network)
     return Observations.from_evidence(
         network.n_visible,

@@ -25,7 +25,7 @@ from noisyor.learning.state import (
     choose_options,
 )
 from noisyor.learning.train import train
-from noisyor.model.network import Network
+from noisyor.model.network import Network, network_of
 
 
 class Phase(NamedTuple):
@@ -134,6 +134,7 @@ def train_phases(
         COUNT_OR_ZERO.check("steps", phase.steps)
         if on_bad_checkpoint == "raise":
             check_place(_options_of(options, phase, 0).checkpoint)
+    network = network_of(network)
     rows, earlier = network.rows_of(X), 0
     results: list[TrainingResult] = []
     for phase in phases:

@@ -39,7 +39,7 @@ from noisyor.learning.train import default_method, train
 from noisyor.learning.validation import SizeCurve, choose_size, prune_hidden, split_validation
 from noisyor.model.builders import bipartite, convolutional
 from noisyor.model.layered import layered
-from noisyor.model.network import Network
+from noisyor.model.network import Network, network_of
 from noisyor.search.cover import Cover, Matrix, cover_rows, sample_rows
 from noisyor.search.factors import FoundFactors, SearchSettings, search_rows
 from noisyor.search.features import search_features
@@ -112,7 +112,7 @@ def learn_network(
     >>> fitted.settings["steps"], len(fitted.history.elbo)
     (3, 3)
     """
-    options = choose_options(options, changes, DEFAULTS)
+    network, options = network_of(network), choose_options(options, changes, DEFAULTS)
     method = default_method(network) if method is None else method
     result = train(network, X, method, options, held_out=held_out, engine=engine)
     steps = result.state.step if options.steps is None else options.steps
@@ -675,6 +675,7 @@ def _flat(
     changes: dict[str, Any],
 ) -> FitResult:
     """Learn a given number of topics in one layer."""
+    COUNT.check("n_components", n_components)
     if init != "data":
         raise InvalidSettingError(f'a number of topics needs init="data", got {init!r}')
     defaults = replace(DEFAULTS, steps=0, batch_size=1024, smoothing=1.0, parameterization="log")
