@@ -615,7 +615,7 @@ def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, q
         return 0
     click.echo(
         "noisyor: nothing found: the model explains every row by noise; "
-        "try another --init, more --steps or fewer causes",
+        "either the columns are independent, or the rows are too few to find causes",
         err=True,
     )
     return common.NOTHING_FOUND
