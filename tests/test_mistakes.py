@@ -1,4 +1,4 @@
-"""Typical mistakes, 36 on the command line and 40 in Python: each ends in one clear line.
+"""Typical mistakes on the command line and in Python: each ends in one clear line.
 
 The second entry of every case is a fact that the line must hold: a name, a number or a remedy.
 """
@@ -37,6 +37,13 @@ def folder(tmp_path_factory):
         "blank.csv": "a,b\n,\n,\n",
         "data.xyz": "a,b\n1,0\n",
         "fake.safetensors": "hello",
+        "zeros.csv": (good * 0).to_csv(index=False),
+        "signs.csv": good.replace(0, -1).to_csv(index=False),
+        "colors.csv": good.replace({0: "red", 1: "blue"}).to_csv(index=False),
+        "typo.csv": "a,b\n1,0\n0,1\n" + "1,oops\n" + "1,0\n0,1\n" * 5,
+        "open.csv": 'a,b\n"1,0\n1,0\n',
+        "texts.csv": "text\n" + "a cat and a dog\nthe i of a b\n" * 5,
+        "records.json": good.to_json(orient="records"),
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -91,6 +98,30 @@ def rows():
         ("explain m.safetensors other.csv", "'a_new'"),
         ("explain m.safetensors narrow.csv", "lacks 4 of the 9 columns"),
         ("info fake.safetensors", "not a model file"),
+        ("train good.csv", "fit"),
+        ("fit good.csv --method mean-field", "--help"),
+        ("fit zeros.csv", "no entry is 1"),
+        ("fit good.csv --above 5", "no entry is 1"),
+        ("fit signs.csv", "--truth 1/-1"),
+        ("fit colors.csv", "--truth blue/red"),
+        ("fit colors.csv", "--truth red/blue"),
+        ("fit colors.csv --truth blue/green", "--truth blue/red"),
+        ("fit typo.csv", "correct 'oops'"),
+        ("fit open.csv", "quotation mark"),
+        ("fit records.json", "CSV"),
+        ("fit good.csv --transpose", "transpose"),
+        ("fit good.csv --no-header", "--header"),
+        ("fit good.csv --out causes.csv", ".safetensors"),
+        ("fit good.csv --init nowhere", "'nowhere'"),
+        ("explain good.csv", "not a model file"),
+        ("explain m.safetensors m.safetensors", "m.safetensors is a model"),
+        ("explain m.safetensors texts.csv", "documents"),
+        ("evaluate m.safetensors texts.csv", "documents"),
+        ("report m.safetensors texts.csv", "documents"),
+        ("explain m.safetensors good.csv --drop a", "'a' is a column of the model"),
+        ("report m.safetensors good.csv --labels a", "'a' is a column of the model"),
+        ("report m.safetensors good.csv --labels zebra", "'zebra'"),
+        ("impute m.safetensors good.csv", "'--out'"),
     ],
 )
 def test_mistakes_on_the_command_line(folder, monkeypatch, capsys, command, fact):
@@ -132,6 +163,20 @@ def model():
         (lambda m: BMF(3).fit(["a text", "another"]), "vectorize"),
         (lambda m: BMF("3").fit(X), "n_components must be 1, 2, … or 'auto', got '3'"),
         (lambda m: BMF(2.5).fit(X), "2.5"),
+        (lambda m: BMF(X).fit(X), "n_components must be"),
+        (lambda m: BMF(3).fit(FRAME.astype("category")), "X['a'] == 1"),
+        (lambda m: BMF(3).fit(FRAME.astype(object).replace({"e": {0: "no"}})), "['e']"),
+        (lambda m: BMF(3).fit(X * 0), "no entry of X is 1"),
+        (lambda m: BMF(3).fit(np.where(X, 1.0, np.nan)), "1 or missing"),
+        (lambda m: BMF(3, steps=1, learning_rate=lambda: 0.1).fit(X), "a function of the step"),
+        (lambda m: nor.learn_features(X.reshape(60, 3, 3), 2, 2), "feature_shape"),
+        (lambda m: nor.learn_topics(["a text", "another"]), "vectorize"),
+        (lambda m: nor.read_table("t.csv", sep=";"), "format, header"),
+        (lambda m: nor.learn_network(X, m), "expected a network"),
+        (lambda m: nor.learn_topics(X, n_components="two"), "n_components must be"),
+        (lambda m: nor.convolutional(4, 2, (2, 2)), "(height, width)"),
+        (lambda m: nor.explanation.named_evidence(m, {"a": 0}), "a list of names"),
+        (lambda m: nor.learning.train_phases(m.network_, X, [("a", 2)]), "Phase(name"),
         (lambda m: BMF(3, objective="mld").fit(X), "'mdl'"),
         (lambda m: BMF(3, method="mean-field").fit(X), "MaxProduct()"),
         (lambda m: BMF(3, time_limit="1m").fit(X), "'1m'"),
@@ -149,6 +194,9 @@ def model():
         (lambda m: nor.explain(X, m), "expected a network or a fitted estimator"),
         (lambda m: nor.explain(BMF(3), X), "call fit first"),
         (lambda m: nor.explain(m, X[:, :3]), "3 columns, expected 9"),
+        (lambda m: nor.explain(m, FRAME.rename(columns={"c": "z"})), "'c'"),
+        (lambda m: nor.train(m, FRAME.rename(columns={"c": "z"}), steps=1), "'c'"),
+        (lambda m: nor.train(BMF, X), "the class BooleanMatrixFactorization"),
         (lambda m: nor.evaluate(m, X * 2), "got 2"),
         (lambda m: nor.explanation.rank_causes(m, X), "60"),
         (lambda m: nor.learn_factors(X, n_component=3), "'n_components'"),
@@ -162,7 +210,7 @@ def model():
 def test_mistakes_in_python(model, mistake, fact):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(nor.NoisyOrError) as caught:
+        with pytest.raises((nor.NoisyOrError, UserWarning)) as caught:
             mistake(model)
     assert fact in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -177,3 +225,23 @@ def test_rows_of_read_table_and_fitted_models_are_taken_everywhere(folder, model
     assert nor.sample(model, 4).visible.shape == (4, 9)
     nor.save_network(folder / "again.safetensors", model)
     assert nor.load_network(folder / "again.safetensors").n_hidden == 3
+
+
+def test_columns_are_found_by_their_names(model):
+    chosen = FRAME[["a", "d", "g", "b", "c", "e", "f", "h", "i"]]
+    states = nor.explain(model, FRAME).states.toarray()
+    np.testing.assert_array_equal(nor.explain(model, chosen).states.toarray(), states)
+    np.testing.assert_array_equal(
+        nor.marginals(model, chosen).probability, nor.marginals(model, FRAME).probability
+    )
+
+
+def test_masked_entries_are_missing():
+    masked = np.ma.masked_array(X, mask=np.eye(60, 9))
+    expected = BMF(2, steps=2).fit(np.where(np.eye(60, 9), np.nan, X))
+    np.testing.assert_array_equal(BMF(2, steps=2).fit(masked).components_, expected.components_)
+
+
+def test_a_learning_rate_of_an_estimator_may_be_a_function():
+    model = BMF(3, steps=5, learning_rate=lambda step: 1e-3).fit(X)
+    assert "final_learning_rate" not in model.settings_

@@ -278,3 +278,13 @@ def test_factors_describe_a_table_of_more_factors_than_half_its_columns():
     data = generate_bmf(100, 60, 901)
     fitted = nor.learn_factors(data.train, 60, n_restarts=1, seed=901, steps=1, progress=False)
     assert fitted.settings["objective"] == "mdl"
+
+
+def test_auto_compares_numbers_of_factors_with_errors():
+    rng = np.random.default_rng(1)
+    factors = np.kron(np.eye(4), np.ones((1, 4)))
+    X = (rng.random((500, 4)) < 0.3) @ factors > 0
+    X ^= rng.random(X.shape) < 0.03
+    found = nor.learn_factors(X, "auto", progress=False)
+    assert found.network.n_hidden == 4
+    assert found.settings["n_components_curve"]["chosen"] == 4

@@ -23,15 +23,15 @@ from noisyor.learning.state import choose_options
         ({"batch_size": "all"}, "batch_size must be 1, 2, … or None, got 'all'"),
         (
             {"learning_rate": 0.0},
-            "learning_rate must be a positive number, got 0.0",
+            "learning_rate must be a positive number or a function of the step, got 0.0",
         ),
         (
             {"learning_rate": float("nan")},
-            "learning_rate must be a positive number, got nan",
+            "learning_rate must be a positive number or a function of the step, got nan",
         ),
         (
             {"learning_rate": "fast"},
-            "learning_rate must be a positive number, got 'fast'",
+            "learning_rate must be a positive number or a function of the step, got 'fast'",
         ),
         ({"final_learning_rate": -1.0}, "final_learning_rate must be a positive number or None"),
         ({"parameterization": "logs"}, "parameterization must be 'theta' or 'log', got 'logs'"),

@@ -204,7 +204,7 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
         ("features are learned from images",),
     ),
     "images without a shape": (
-        array("data.npy", np.zeros((3, 4, 4))),
+        array("data.npy", np.ones((3, 4, 4))),
         ["fit", "data.npy"],
         ("--components", "--feature-shape"),
     ),

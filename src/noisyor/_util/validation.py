@@ -12,6 +12,7 @@ from noisyor._util.progress import Job
 from noisyor.errors import InvalidSettingError
 
 _MAX_COUNT = 2**31 - 1
+_MAX_SHOWN = 200
 
 
 class Rule(NamedTuple):
@@ -23,7 +24,9 @@ class Rule(NamedTuple):
     def check(self, name: str, value: object) -> None:
         """Raise `InvalidSettingError` unless the value of the named setting is valid."""
         if not self.valid(value):
-            raise InvalidSettingError(f"{name} must be {self.expected}, got {value!r}")
+            shown = " ".join(repr(value).split())  # one line, also of an array
+            shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]} ..."
+            raise InvalidSettingError(f"{name} must be {self.expected}, got {shown}")
 
 
 def is_finite(value: object) -> bool:
@@ -58,7 +61,10 @@ _SEED = Rule(
 )
 
 
-COUNT_OR_AUTO = Rule(lambda value: value == "auto" or COUNT.valid(value), "1, 2, … or 'auto'")
+COUNT_OR_AUTO = Rule(
+    lambda value: value == "auto" if isinstance(value, str) else COUNT.valid(value),
+    "1, 2, … or 'auto'",
+)
 NUMBER = Rule(is_finite, "a finite number")
 WORKERS = Rule(lambda value: value == -1 or COUNT.valid(value), "1, 2, … or -1 for all cores")
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
@@ -144,6 +150,8 @@ _PROGRESS = Rule(
     lambda value: value is None or isinstance(value, bool | Job), "True or False or None"
 )
 _ANY = Rule(lambda value: True, "anything")
+
+
 _RATE = Rule(
     lambda value: (callable(value) and not isinstance(value, type)) or POSITIVE.valid(value),
     "a positive number or a function of the step",

@@ -95,7 +95,7 @@ def run_command_line(
             message = error.format_message()
             for technical, plain in _PLAIN:
                 message = message.replace(technical, plain)
-            return fail(message)
+            return fail(message + _help_for(error))
         except NoisyOrError as error:
             return fail(describe(error))
         except MemoryError:
@@ -103,6 +103,17 @@ def run_command_line(
         except OSError as error:
             reason = error.strerror or str(error)
             return fail(reason if error.filename is None else f"{error.filename}: {reason}")
+
+
+def _help_for(error: click.ClickException) -> str:
+    """Return what to do about an unknown command or option, if click suggests no other."""
+    context = getattr(error, "ctx", None)
+    if context is None or "Did you mean" in error.format_message():
+        return ""
+    if isinstance(error, click.NoSuchOption):
+        return f" `{context.command_path} --help` lists the options."
+    is_group = isinstance(context.command, click.Group)
+    return f" There are {', '.join(context.command.list_commands(context))}." if is_group else ""
 
 
 def printable(text: str) -> str:
@@ -184,15 +195,9 @@ def out_option(
     help: str, *, metavar: str = "FILE", default: str | None = None, required: bool = False
 ) -> Decorator:
     """Add ``--out``, the path of the result."""
-    return click.option(
-        "--out",
-        type=PATH,
-        metavar=metavar,
-        default=default,
-        show_default=default is not None,
-        required=required,
-        help=help,
-    )
+    # Not default=None: click would take it for a value, which satisfies ``required``.
+    value: dict[str, Any] = {} if default is None else {"default": default, "show_default": True}
+    return click.option("--out", type=PATH, metavar=metavar, required=required, help=help, **value)
 
 
 def force_option(help: str = "Replace the file if it exists.") -> Decorator:
@@ -336,6 +341,8 @@ def as_flags(message: str) -> str:
 
     def flag(match: re.Match[str]) -> str:
         name = match[1].replace("_", "-")
+        if match[2] == "True":
+            return f"--{name}"
         value = ast.literal_eval(match[2]) if match[2][0] in "('\"" else match[2]
         values = value if isinstance(value, tuple) else (value,)
         if not any("," in one for one in values):
@@ -399,11 +406,13 @@ def few(items: list[str], shown: int = 8) -> str:
 
 
 def check_order(model: Path, data: Path | None) -> None:
-    """Raise an error if MODEL and DATA were swapped."""
+    """Raise an error if MODEL and DATA were swapped, or if DATA is a model, too."""
     from noisyor.io.model_file import is_sealed
 
-    if data is not None and model.is_file() and not is_sealed(model) and is_sealed(data):
-        raise InvalidSettingError(f"MODEL comes before DATA: {data} is the model, not {model}")
+    if data is not None and model.is_file() and is_sealed(data):
+        if not is_sealed(model):
+            raise InvalidSettingError(f"MODEL comes before DATA: {data} is the model, not {model}")
+        raise InvalidSettingError(f"{data} is a model; DATA is a file of rows")
 
 
 def open_model(model: Path, data: Path | None = None) -> SavedModel:
@@ -416,10 +425,9 @@ def open_model(model: Path, data: Path | None = None) -> SavedModel:
 
 def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
     """Read DATA in the columns of a model, by default as the model's own data were read."""
-    from noisyor.tables.options import options_like
-    from noisyor.tables.table import read_table
+    from noisyor.tables.table import read_like
 
-    table = read_table(data, options_like(saved.metadata, data, reading), saved.network)
+    table = read_like(saved.metadata, data, reading, saved.network)
     if table.ignored:
         click.echo(
             f"note: {table.ignored:,} columns or items of {data} are not in the model", err=True

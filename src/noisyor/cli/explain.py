@@ -75,6 +75,7 @@ def explain(
       noisyor explain clinic.safetensors --observe fever --what-if rash
       noisyor explain zoo.safetensors zoo.csv --odd 10
     """
+    saved = common.open_model(model, data)
     if (data is None) == (not observe and not absent):
         raise InvalidSettingError(
             "give either DATA with rows to explain, or findings with --observe and --absent"
@@ -87,7 +88,6 @@ def explain(
     from noisyor.explanation.counterfactual import what_if as suppose
     from noisyor.explanation.ranking import find_visible, rank_causes
 
-    saved = common.open_model(model, data)
     network = saved.network
     labels, note = ["findings"], ""
     if data is None:

@@ -34,6 +34,7 @@ from noisyor._util.validation import (
 )
 from noisyor.cli import common
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
+from noisyor.tables.options import FORMATS, ending_of
 
 if TYPE_CHECKING:
     from noisyor.estimators.base import NoisyOrEstimator
@@ -253,6 +254,8 @@ def _check_paths(data: Path, out: Path, force: bool) -> None:
     if is_sealed(data):
         raise InvalidSettingError(f"{data} is a model; fit needs the data to learn from")
     common.check_output(out, force=force, inputs=[data])
+    if ending_of(out) in {".html", *(end for form in FORMATS.values() for end in form.endings)}:
+        raise InvalidSettingError(f"{out}: the name of a model ends in .safetensors")
     files = RunFiles(out)
     for path in (files.checkpoint, files.search):
         if os.path.lexists(path) and not files.plan.exists():
@@ -612,7 +615,7 @@ def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, q
         return 0
     click.echo(
         "noisyor: nothing found: the model explains every row by noise; "
-        "try another --init, more --steps or fewer causes",
+        "either the columns are independent, or the rows are too few to find causes",
         err=True,
     )
     return common.NOTHING_FOUND

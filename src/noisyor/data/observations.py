@@ -362,7 +362,7 @@ class Observations:
         n_first = int(exact + 1e-9)  # 0.29 of 100 rows is 29, not 28
         if not 0 < n_first < self.n_rows:
             raise InvalidSettingError(
-                f"a fraction of {fraction!r} leaves no row in one part of {self.n_rows} rows"
+                f"a share of {fraction:.6g} leaves no row in one part of {self.n_rows} rows"
             )
         order = np.random.default_rng(seed).permutation(self.n_rows)
         return self.take(order[:n_first]), self.take(order[n_first:])
@@ -596,6 +596,8 @@ def reader_for(X: Any) -> BlockReader:
     if all(hasattr(X, name) for name in ("columns", "dtypes", "iloc", "to_numpy")):
         return _frame(X)
     if isinstance(X, list | tuple):
+        if X and all(isinstance(text, str) for text in X):
+            raise UnsupportedDataError("X holds texts; nor.data.vectorize(X) makes 0/1 columns")
         raise UnsupportedDataError(
             f"a {type(X).__name__} may hold values or column indices: give np.asarray(X) for a "
             "matrix of 0 and 1, or use Observations.from_indices for lists of active columns"

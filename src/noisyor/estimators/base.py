@@ -22,6 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from noisyor._util.arrays import csr_of
 from noisyor._util.files import plain
+from noisyor._util.progress import warn
 from noisyor._util.validation import (
     COUNT,
     FLAG,
@@ -93,6 +94,10 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, min_features: int = 1) -> 
     rows = Observations.of(X, column_names=None if names is None else list(names))
     if reset and rows.n_missing == rows.n_rows * rows.n_visible:
         raise InvalidDataError("every entry of X is missing")
+    if reset and not rows.n_active:
+        warn("no entry of X is 1: there is nothing that causes could explain", UserWarning)
+    elif reset and 0 < rows.n_missing == rows.n_rows * rows.n_visible - rows.n_active:
+        warn("every entry of X is 1 or missing; put 0 where it means 0", UserWarning)
     return rows
 
 
@@ -102,6 +107,8 @@ def checked_array(estimator: Any, X: Any, **checks: Any) -> Any:
         raise InvalidDataError(f"X is a path; nor.read_table({os.fspath(X)!r}) reads a file")
     if isinstance(X, list | tuple) and any(isinstance(row, str) for row in X):
         raise InvalidDataError("X holds texts; nor.data.vectorize(X) makes a 0/1 column of a word")
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
     X = with_numbers(X)
     try:
         return validate_data(estimator, X, ensure_all_finite="allow-nan", **checks)
@@ -128,7 +135,7 @@ def check_fitted(estimator: Any, attribute: str = "network_") -> None:
         raise _NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call fit first")
 
 
-_YES = ("y", "yes", "t", "true", "x", "present")
+_YES = ("1", "1.0", "y", "yes", "t", "true", "x", "present")
 
 
 def with_numbers(X: Any) -> Any:
@@ -145,17 +152,19 @@ def with_numbers(X: Any) -> Any:
         found = on_one_line(error)
         raise InvalidDataError(f"columns of a frame need distinct names: {found}") from error
     texts = {}
-    for name in frame.select(ncs.by_dtype(nw.String, nw.Categorical, nw.Enum)).columns:
+    for name in frame.select(ncs.by_dtype(nw.String, nw.Categorical, nw.Enum, nw.Object)).columns:
         values = frame[name].drop_nulls().unique(maintain_order=True).to_list()
+        if frame[name].dtype == nw.Object:  # numbers, perhaps with texts between them
+            values = [value for value in values if isinstance(value, str)]
         if values:
             texts[name] = values
     if texts:
         name, values = min(texts.items(), key=lambda item: len(item[1]))
-        yes = next((value for value in values if value.lower() in _YES), values[0])
+        yes = next((value for value in values if str(value).lower() in _YES), values[0])
         raise InvalidDataError(
-            f"expected 0, 1 or missing, got texts in {len(texts)} column{'s' * (len(texts) > 1)}; "
-            f"X.drop(columns={list(texts)}) leaves them out, X[{name!r}] == {yes!r} makes 0 and 1 "
-            "of a column"
+            f"expected 0, 1 or missing, got texts or categories in {len(texts)} "
+            f"column{'s' * (len(texts) > 1)}; X.drop(columns={list(texts)}) leaves them out, "
+            f"X[{name!r}] == {yes!r} makes 0 and 1 of a column"
         )
     if nw.dependencies.is_pandas_dataframe(X):
         return X  # its Booleans are read by scikit-learn as they should be

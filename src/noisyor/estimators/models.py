@@ -153,8 +153,7 @@ class BlindDeconvolution(NoisyOrEstimator):
         if self.border is not None:
             options["border"] = self.border
         images = replace(rows, shape=self.image_shape_)
-        height, width = self.feature_shape
-        return learn_features(images, self.n_components, (height, width), **options)
+        return learn_features(images, self.n_components, self.feature_shape, **options)
 
     def _describe(self, network: Network) -> None:
         super()._describe(network)

@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray, csr_of
-from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError
 from noisyor.model.forward import edge_matrix
 from noisyor.model.network import FittedModel, Network, network_of
@@ -121,7 +120,7 @@ def attribute_findings(network: Network | FittedModel, X: Any, states: Any) -> A
     states : (n_rows, n_hidden) of 0 and 1, dense or SciPy sparse, such as ``Posterior.states``.
     """
     network = network_of(network)
-    ones = Observations.of(X, n_visible=network.n_visible).to_csr()
+    ones = network.rows_of(X).to_csr()
     on = csr_of(states) if sp.issparse(states) else sp.csr_array(np.asarray(states))
     if on.shape != (ones.shape[0], network.n_hidden):
         raise InvalidDataError(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from noisyor._util.validation import check_count, check_seed
-from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.inference.sampling import log_probability, predict_visible
 from noisyor.model.names import visible_label
@@ -93,7 +92,7 @@ def odd_rows(
     """
     n, n_entries = check_count("n", n), check_count("n_entries", n_entries)
     network = network_of(model)
-    seed, rows = check_seed(seed), Observations.of(X, n_visible=network.n_visible)
+    seed, rows = check_seed(seed), network.rows_of(X)
     log_p = log_probability(network, rows, seed=seed, engine=engine).per_row
     chosen = np.argsort(log_p, kind="stable")[:n]
     some = rows.take(chosen)

@@ -169,7 +169,7 @@ def _prior_ranking(network: Network, row: Observations, top: int) -> CauseRankin
 
 def one_row(network: Network, row: Any) -> Observations:
     """Return a row as `Observations` (1, n_visible)."""
-    found = Observations.of(row, n_visible=network.n_visible)
+    found = network.rows_of(row)
     if found.n_rows != 1:
         raise InvalidDataError(f"expected one row at a time, got {found.n_rows}")
     return found
@@ -226,8 +226,8 @@ def named_evidence(
     [[1.0, nan, 0.0]]
     """
     for findings in (present, absent):
-        if isinstance(findings, str):
-            raise InvalidDataError(f"findings are a list of names, got the text {findings!r}")
+        if isinstance(findings, str | dict):
+            raise InvalidDataError(f"findings are a list of names, got {findings!r}")
     network = network_of(network)
     return Observations.from_evidence(
         network.n_visible,

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, standard_error_of_mean
 from noisyor._util.validation import check_seed
-from noisyor.data.observations import Observations
 from noisyor.engines.contract import FREE, EngineLike
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
@@ -65,7 +64,7 @@ def explain(
     network = network_of(network)
     method = method_for(network) if method is None else method
     check_method(method)
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     return method.posterior(
         network,
         observations,
@@ -196,7 +195,7 @@ def evaluate(
     """
     network = network_of(network)
     chosen = chosen_methods(methods)
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     bounds = [
         method.bounds(network, observations, engine=engine, progress=progress) for method in chosen
     ]

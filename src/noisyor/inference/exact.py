@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray, log_one_minus_exp
-from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.model.network import FittedModel, Network, network_of
 
@@ -56,7 +55,7 @@ def enumerate_posterior(network: Network | FittedModel, X: Any) -> ExactPosterio
     array([[1, 0]], dtype=uint8)
     """
     network = network_of(network)
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     states = hidden_configurations(network.n_hidden)
     log_p = log_joint_table(network, states, observations.to_dense().astype(np.float64))
     best = log_p.max(axis=1)

@@ -218,7 +218,7 @@ def log_joint(
     >>> nor.inference.log_joint(network, [[1, 0]], row).round(2)
     array([-2.63])
     """
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     dense = _dense_states(states, network, observations.n_rows)
     evaluator, prepared = Runner(engine, network).on("log_joint")
     return evaluator.log_joint(prepared, Evidence.of(network, observations), dense)

@@ -262,7 +262,7 @@ def evidence_bound(
     array([4])
     """
     network = network_of(network)
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
     size: dict[str, Any] = {"n_samples": n_samples, "n_expansions": n_expansions}
     found = explore_configurations(network, observations, **size, **run)
@@ -306,7 +306,7 @@ def estimate_evidence(
     -2.61
     """
     network = network_of(network)
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     run: dict[str, Any] = {"hidden": hidden, "seed": seed, "engine": engine, "progress": progress}
     chains: dict[str, Any] = {"n_chains": n_chains, "n_steps": n_steps, "n_stay": _N_STAY}
     found = explore_configurations(
@@ -350,7 +350,7 @@ def log_probability(
     seed = check_seed(seed)
     check_count("n_chains", n_chains, 2)
     network = network_of(network)
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     rows, numbers = observations.unique_rows()
     exact = few_configurations(network)
     if exact:
@@ -480,7 +480,7 @@ def marginals(
     check_choice("method", method, METHODS)
     check_count("n_samples", n_samples, 2)
     network = network_of(network)
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     if method == "auto":
         method = "exact" if few_configurations(network) else "chains"
     if method == "exact":
@@ -766,7 +766,7 @@ def predict_visible(
     if groups and observed != "kept":
         raise InvalidSettingError('one_hot needs observed="kept"')
     network = network_of(network)
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     exact = method == "exact" or (method == "auto" and few_configurations(network))
     rows, numbers = observations.unique_rows()
     rows = Observations.of(rows.with_weights(None), row_ids=content_ids(rows))

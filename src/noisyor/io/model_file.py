@@ -164,7 +164,10 @@ def _start(path: PathLike, stream: IO[bytes]) -> bytes:
     start = stream.read(8)
     length = int.from_bytes(start, "little")
     if len(start) < 8 or length > status.st_size - 8:
-        raise ModelFileError(f"{Path(path)} is not a model file of noisyor, or cut short")
+        raise ModelFileError(
+            f"{Path(path)} is not a model file of noisyor, or cut short; "
+            "`noisyor fit` and `save` write model files"
+        )
     if length > _MAX_HEADER:
         raise ModelFileError(
             f"{Path(path)} has a header of {length:,} bytes; model files of noisyor have at most "

@@ -79,7 +79,7 @@ def learn_by_gibbs(
     COUNT.check("sweeps", sweeps)
     rounds = None
     try:
-        rows = Observations.of(X, n_visible=network.n_visible)
+        rows = network.rows_of(X)
         chains = Chains(network, chain_rows(rows), engine=engine)
         rounds = GibbsRounds(network, chains, smoothing=smoothing, smooth_to=smooth_to, seed=seed)
         with progress_bar(sweeps, "gibbs", "sweeps", progress) as bar:

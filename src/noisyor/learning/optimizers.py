@@ -107,7 +107,12 @@ def rate_at(rate: Rate, step: int) -> float:
     """Return a learning rate after a number of updates."""
     if not callable(rate):
         return rate
-    value = rate(step)
+    try:
+        value = rate(step)
+    except TypeError as error:
+        raise InvalidSettingError(
+            f"learning_rate is not a function of the step: {error}"
+        ) from error
     if not is_finite(value) and getattr(value, "ndim", None) == 0:  # such as an array of JAX
         value = float(value)
     if not is_finite(value) or value < 0:

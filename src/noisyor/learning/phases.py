@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 
 from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import COUNT_OR_ZERO
-from noisyor.data.observations import Observations
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
@@ -26,7 +25,7 @@ from noisyor.learning.state import (
     choose_options,
 )
 from noisyor.learning.train import train
-from noisyor.model.network import Network
+from noisyor.model.network import Network, network_of
 
 
 class Phase(NamedTuple):
@@ -130,10 +129,13 @@ def train_phases(
     if changes.keys() & {"steps", "passes"} or not phases:
         raise InvalidSettingError("training in phases needs phases, and steps for each of them")
     for phase in phases:
+        if not isinstance(phase, Phase):
+            raise InvalidSettingError(f"expected Phase(name, method, steps), got {phase!r}")
         COUNT_OR_ZERO.check("steps", phase.steps)
         if on_bad_checkpoint == "raise":
             check_place(_options_of(options, phase, 0).checkpoint)
-    rows, earlier = Observations.of(X, n_visible=network.n_visible), 0
+    network = network_of(network)
+    rows, earlier = network.rows_of(X), 0
     results: list[TrainingResult] = []
     for phase in phases:
         own = _options_of(options, phase, earlier)

@@ -40,7 +40,7 @@ from noisyor.learning.train import default_method, train
 from noisyor.learning.validation import choose_size, prune_hidden, split_validation
 from noisyor.model.builders import bipartite, convolutional, with_causes
 from noisyor.model.layered import layered
-from noisyor.model.network import Network
+from noisyor.model.network import Network, network_of
 from noisyor.search.cover import Cover, Matrix, cover_rows, sample_rows
 from noisyor.search.factors import FoundFactors, SearchSettings, search_rows
 from noisyor.search.features import search_features
@@ -113,7 +113,7 @@ def learn_network(
     >>> fitted.settings["steps"], len(fitted.history.elbo)
     (3, 3)
     """
-    options = choose_options(options, changes, DEFAULTS)
+    network, options = network_of(network), choose_options(options, changes, DEFAULTS)
     method = default_method(network) if method is None else method
     result = train(network, X, method, options, held_out=held_out, engine=engine)
     steps = result.state.step if options.steps is None else options.steps
@@ -316,7 +316,7 @@ def _check_number(n_components: object, rows: Observations, init: str) -> None:
     """Reject impossible numbers of causes before any work."""
     COUNT_OR_AUTO.check("n_components", n_components)
     if n_components == "auto" and init != "data":
-        raise InvalidSettingError('n_components="auto" needs init="data"')
+        raise InvalidSettingError(f'n_components="auto" needs init="data", got init={init!r}')
     most = max(rows.n_rows, rows.n_visible)
     if isinstance(n_components, int | np.integer) and n_components > most and init == "data":
         raise InvalidSettingError(
@@ -409,8 +409,8 @@ class _FactorSearch:
         else:
             with context.job.until(_SHARE_OF_SEARCH):
                 found = self._search(training, "auto", "mdl")
-            network, is_exact = self._network_of(found, training.total_weight)
-            if is_exact:
+            network, _ = self._network_of(found, training.total_weight)
+            if max(found.rates) < EXACT:
                 # Exact factors: all are kept, and their parameters are counted in all rows.
                 network, _ = self._network_of(_recounted(found, self.rows, context))
                 return _Start(network, is_converged=True, settings={})
@@ -642,6 +642,7 @@ def _flat(
     changes: dict[str, Any],
 ) -> FitResult:
     """Learn a given number of topics in one layer."""
+    COUNT.check("n_components", n_components)
     if init != "data":
         raise InvalidSettingError(f'a number of topics needs init="data", got {init!r}')
     defaults = replace(DEFAULTS, steps=0, batch_size=1024, smoothing=1.0, parameterization="log")
@@ -791,6 +792,7 @@ def learn_features(
         )
     shape = (observations.shape[0], observations.shape[1])
     COUNT.check("n_components", n_components)
+    OPTIONS["feature_shape"].rule.check("feature_shape", feature_shape)
     if n_components > observations.n_visible:
         raise InvalidSettingError(
             f"n_components is {n_components:,}, but images of {shape[0]} x {shape[1]} pixels have "

@@ -200,6 +200,8 @@ def choose_options(
             "an optimizer has its own learning rate: give it there, as in Adam(0.01)"
         )
     chosen = defaults if options is None else options
+    if callable(changes.get("learning_rate")):  # the function alone says how the rate falls
+        changes = {"final_learning_rate": None, **changes}
     return replace(chosen, **changes) if changes else chosen
 
 

@@ -83,7 +83,7 @@ def train(
     True
     """
     network, options = network_of(network), choose_options(options, changes)
-    rows = _InMemory(network, Observations.of(X, n_visible=network.n_visible), get_engine(engine))
+    rows = _InMemory(network, network.rows_of(X), get_engine(engine))
     unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
     result = train_on(network, rows, method, options, held_out=unseen)
     if result.state.step >= _MIN_STEPS:
@@ -226,7 +226,7 @@ class HeldOut(NamedTuple):
     @classmethod
     def in_memory(cls, network: Network, held_out: Any, engine: EngineLike) -> HeldOut:
         """Build from rows in any form that `Observations.of` takes."""
-        return cls(Observations.of(held_out, n_visible=network.n_visible), get_engine(engine))
+        return cls(network.rows_of(held_out), get_engine(engine))
 
     def mean_bound(self, network: Network, method: Method) -> float:
         """Return the mean bound of the rows."""

@@ -277,7 +277,7 @@ def leave_one_out_gain(network: Network, X: Any, *, engine: EngineLike = "auto")
     X : observations in any form that `Observations.of` takes.
     engine : as in `explain`.
     """
-    rows = Observations.of(X, n_visible=network.n_visible)
+    rows = network.rows_of(X)
     modes = _METHOD.posterior(network, rows, engine=engine).states.toarray()
     states = np.asarray(modes, dtype=np.uint8)
     value = log_joint(network, states, rows, engine)
@@ -322,7 +322,7 @@ def prune_hidden(
     >>> prune_hidden(network, rows, 3).n_hidden  # two of the three are alike
     2
     """
-    observations = Observations.of(X, n_visible=network.n_visible)
+    observations = network.rows_of(X)
     n_rows = observations.total_weight
     _, rows = sample_rows(observations, _MAX_ENTRIES, seed)
     try:

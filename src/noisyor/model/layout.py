@@ -185,7 +185,7 @@ def check_positive(**sizes: object) -> None:
 
 
 def _plane(name: str, shape: Sequence[int]) -> tuple[int, int]:
-    sides = tuple(shape)
+    sides = tuple(shape) if np.iterable(shape) else (shape,)
     if len(sides) != 2:
         raise InvalidNetworkError(f"{name} must be (height, width), got {sides!r}")
     check_positive(**{f"{name}[0]": sides[0], f"{name}[1]": sides[1]})

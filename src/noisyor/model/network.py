@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import BoolArray, FloatArray, IntArray, LongArray, pointers
+from noisyor.data.columns import align
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidDataError, InvalidNetworkError
 from noisyor.model.layout import ConvolutionalLayout
@@ -211,6 +212,11 @@ class Network:
         """Return the index of a hidden node from its name or number."""
         return _lookup(name, self.hidden_names, self.n_hidden, "hidden")
 
+    def rows_of(self, X: Any) -> Observations:
+        """Return data in the columns of the network: by name if both have names, else in order."""
+        rows = Observations.of(X, n_visible=self.n_visible)
+        return align(rows, self.visible_names, self.n_visible, self.visible_shape, "X")[0]
+
     def __getstate__(self) -> dict[str, Any]:
         # What an engine derived is rebuilt where the network is read: layouts may differ there.
         return {**self.__dict__, "engine_cache": {}}
@@ -387,8 +393,8 @@ def network_of(model: Network | FittedModel) -> Network:
     network = getattr(model, "network_", None)
     if isinstance(network, Network):
         return network
-    name = type(model).__name__
-    if hasattr(model, "fit"):
+    name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    if hasattr(model, "fit") and not isinstance(model, type):
         raise InvalidNetworkError(f"this {name} is not fitted yet; call fit first")
     raise InvalidNetworkError(f"expected a network or a fitted estimator, got {name}")
 

@@ -17,7 +17,7 @@ from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.names import Kind, visible_label
 from noisyor.model.network import Network, network_of
 from noisyor.tables.options import options_like
-from noisyor.tables.table import read_table
+from noisyor.tables.table import read_like, read_table
 
 _LONGEST_NAME = 80
 """Letters shown of a name."""
@@ -97,7 +97,7 @@ def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) 
     """
     network = model.network
     if isinstance(data, (str, os.PathLike)):
-        table = read_table(data, options_like(model.metadata, data, reading), network)
+        table = read_like(model.metadata, data, reading, network)
         return Rows(table.observations, table.row_names, table.excerpts)
     aligned, _ = align(
         Observations.of(data),
@@ -115,6 +115,10 @@ def read_labels(
     """Return the values of a data column that the model does not use, one for each row."""
     if not isinstance(data, (str, os.PathLike)):
         raise InvalidSettingError("labels need a data file with a column of labels")
+    if column in (model.network.visible_names or ()):
+        raise InvalidSettingError(
+            f"labels: {column!r} is a column of the model; choose one that the model has not seen"
+        )
     options = options_like(model.metadata, data, reading)
     drop = tuple(name for name in options.drop if name != column)
     # Read as names of the rows are: from a column, a field, or an array of the file.

@@ -75,7 +75,9 @@ def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise InvalidDataError(f"{where}, line {begin}: {error}") from error
+            is_open = "unexpected end of data" in str(error)
+            reason = "a quotation mark is not closed" if is_open else error
+            raise InvalidDataError(f"{where}, line {begin}: {reason}") from error
         if row is None:
             return
         if row:
@@ -241,7 +243,9 @@ def _hints_for_columns(
     for column in (first, *bad):
         label = str(column) if names is None else names[column]
         hints[label] = cell_hint(label, [other[column] for other in sample], usual)
-    hint = columns_hint(hints)
+    hint = columns_hint(hints, len(kept))
+    if names is None and not usual:
+        hint += "; if the first line names the columns, give ReadOptions(header=True)"
     if len(row) in (2, 3):
         hint += "; if each line is a row and one of its items, give ReadOptions(format='pairs')"
     found = row[first] if len(row[first]) <= 40 else row[first][:40] + "..."

@@ -132,7 +132,10 @@ def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) 
         and not (is_english and (len(word) < 2 or not any(map(str.isalpha, word))))
     ][:size]
     if not kept:
-        raise InvalidDataError(f"{where}: no word is left for the vocabulary")
+        raise InvalidDataError(
+            f"{where}: no word is left for the vocabulary without numbers, stop words and words of "
+            "more than half of the documents; a table needs commas or tabs between its columns"
+        )
     return select_columns(found.train, np.array(kept))
 
 
@@ -245,5 +248,8 @@ def _tags(
         if not isinstance(tags, list) or not all(
             isinstance(tag, str | int) and not isinstance(tag, bool) for tag in tags
         ):
-            raise InvalidDataError(f"{where}: expected a list of tags (texts)")
+            raise InvalidDataError(
+                f"{where}: expected a list of tags (texts); give one object or list in a line, and "
+                "a table of 0/1 fields as CSV"
+            )
         yield _name(record, options, where), [str(tag) for tag in tags]

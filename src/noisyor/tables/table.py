@@ -33,6 +33,7 @@ from noisyor.tables.options import (
     ReadOptions,
     folded,
     format_of,
+    options_like,
     parse_truth,
 )
 
@@ -177,18 +178,17 @@ def number_hint(value: float, columns: Sequence[str] = ()) -> str:
 
     ``columns`` are the names of all columns that hold such numbers, if they have names.
     """
+    hint = "ReadOptions(above=0) turns numbers into 0 and 1"
     if value < 0 or value in _CODES_OF_MISSING[3:]:
         hint = f"if {value:g} says that it is missing, give ReadOptions(truth='1/0/{value:g}')"
-    else:
-        hint = "ReadOptions(above=0) turns numbers into 0 and 1"
     return columns_hint(dict.fromkeys(columns, hint)) if columns else hint
 
 
-def columns_hint(hints: Mapping[str, str]) -> str:
+def columns_hint(hints: Mapping[str, str], n_columns: int | None = None) -> str:
     """Combine the hints of all columns that do not hold 0 and 1, given by name, into one text.
 
     Columns with the same remedy share it. All columns that cannot be read as 0 and 1 are listed in
-    one option to paste.
+    one option to paste, unless they are all of the ``n_columns`` columns.
     """
     if len(hints) == 1:
         return next(iter(hints.values()))
@@ -201,15 +201,18 @@ def columns_hint(hints: Mapping[str, str]) -> str:
         few = ", ".join(map(repr, names[:3])) + " ..." * (len(names) > 3)
         parts.append(f"for {len(names)} column{'s' * (len(names) > 1)} ({few}): {hint}")
     words = [found[1] for hint in hints.values() if (found := _TRUTH.search(hint))]
-    if len(set(words)) > 1 and all(text.count("/") == 1 for text in words):
+    is_said = len(set(words)) == 1 and any(map(_TRUTH.search, shared))
+    if words and not is_said and all(text.count("/") == 1 for text in words):
         both = zip(*(text.split("/") for text in dict.fromkeys(words)), strict=True)
         ones, zeros = (list(dict.fromkeys(part)) for part in both)
         if not set(ones) & set(zeros):
+            one, zero = ",".join(ones), ",".join(zeros)
             parts.append(
-                f"all words in one: ReadOptions(truth='{','.join(ones)}/{','.join(zeros)}')"
+                f"if {one} stands for 1 and {zero} for 0, give ReadOptions(truth='{one}/{zero}'), "
+                f"in the other case ReadOptions(truth='{zero}/{one}')"
             )
     rest = [name for name, hint in hints.items() if not _TRUTH.search(hint)]
-    if rest:
+    if rest and len(rest) != n_columns:
         first = f"the first {_MAX_LISTED} of " if len(rest) > _MAX_LISTED else ""
         count = "1 column does" if len(rest) == 1 else f"{len(rest)} columns do"
         them = "it" if len(rest) == 1 else "them"
@@ -218,7 +221,7 @@ def columns_hint(hints: Mapping[str, str]) -> str:
     named = next((name for name in rest if "id_column=" in hints[name]), None)
     if named is not None:
         parts.append(f"if {named!r} names the rows, give ReadOptions(id_column={named!r})")
-    return "; ".join(parts)
+    return "; ".join(parts) or "no column holds 0 and 1: make a 0/1 column of each value"
 
 
 def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
@@ -246,6 +249,9 @@ def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
             upper = distinct[0].isupper()
             yes, no = (as_written.get(word, word.upper() if upper else word) for word in pair)
             return f"ReadOptions(truth='{yes}/{no}') says that {yes!r} is 1 and {no!r} is 0"
+    strange = [word for word in distinct if folded(word) not in CODES]
+    if len(strange) == 1 and len(distinct) > 2:
+        return f"correct {strange[0]!r}, or leave the entry empty if it is unknown; {drop}"
     if len(distinct) == 2 and len(known) > 4 and not any(set(word) & set("/,'") for word in lower):
         one, zero = distinct
         return (
@@ -269,7 +275,9 @@ def _hint_of_numbers(name: str, n_cells: int, numbers: list[float], usual: bool,
     if whole and len(numbers) == n_cells > 2 and (in_turn or n_cells > 19):
         return role_hint(name)
     if len(odd) == 1 and (odd[0] < 0 or odd[0] in _CODES_OF_MISSING):
-        return f"if {odd[0]:g} says that it is missing, give ReadOptions(truth='1/0/{odd[0]:g}')"
+        hint = f"if {odd[0]:g} says that it is missing, give ReadOptions(truth='1/0/{odd[0]:g}')"
+        may_be_zero = odd[0] == -1.0 and 0.0 not in numbers
+        return "if -1 stands for 0, give ReadOptions(truth='1/-1'); " * may_be_zero + hint
     if set(numbers) == {1.0, 2.0} and not (usual and 0.0 in numbers):
         return (
             "if 2 stands for 1 and 1 for 0, give ReadOptions(truth='2/1'), in the other case "
@@ -363,6 +371,9 @@ def find_roles(
     if wanted is not None and names is not None:
         require(names, wanted, where)
         chosen = set(wanted)
+        needed = [part for entry in options.drop for part in entry.split(",") if part in chosen]
+        if needed:
+            raise InvalidDataError(f"{where}: drop: {needed[0]!r} is a column of the model")
         kept = [k for k, name in enumerate(names) if name in chosen and k not in left_out]
         return Roles(row_names, weights, kept)
     known = {} if names is None else {name: k for k, name in enumerate(names)}
@@ -396,8 +407,8 @@ def role_index(
         index = as_index(asked, width)
         if index is None or (names is not None and names[index] in (wanted or ())):
             return None
-    what = "id column" if role == "id_column" else "column of weights"
-    return column_index(asked, names, width, f"{where}: {what}")
+    of_weights = ": column of weights" if role == "weights" else ""
+    return column_index(asked, names, width, f"{where}{of_weights}")
 
 
 def column_index(wanted: str, names: list[str] | None, width: int, where: str) -> int:
@@ -529,6 +540,10 @@ def rows_of_codes(codes: BinaryArray, names: Sequence[str] | None = None) -> Obs
     return Observations.of(codes == 1, missing=codes == MISSING, column_names=names)
 
 
+_OF_FORMATS = {"variable": ("npz", "mat"), "transpose": ("npy", "npz", "mat")}
+"""Options that only some formats have."""
+
+
 def read_table(
     path: str | os.PathLike[str],
     options: ReadOptions | None = None,
@@ -557,10 +572,10 @@ def read_table(
     known = [field.name for field in fields(ReadOptions)]
     for setting in settings:
         if setting not in known:
-            hint = suggest(setting, known)
+            hint = suggest(setting, known) or f"; there are {', '.join(known)}"
             raise InvalidSettingError(f"read_table has no option {setting!r}{hint}")
-    if isinstance(settings.get("drop"), str):
-        settings["drop"] = (settings["drop"],)
+    if isinstance(drop := settings.get("drop"), str | list):
+        settings["drop"] = (drop,) if isinstance(drop, str) else tuple(drop)
     options = replace(options or ReadOptions(), **settings)
     if not isinstance(path, str | os.PathLike):
         raise InvalidDataError(
@@ -569,6 +584,11 @@ def read_table(
         )
     path = Path(path)
     name = format_of(path, options.format)
+    for setting, formats in _OF_FORMATS.items():
+        if getattr(options, setting) not in (None, False) and name not in formats:
+            raise InvalidSettingError(
+                f"{path}: {setting} is an option of {', '.join(formats)} files, not of {name}"
+            )
     columns = None if network is None else network.visible_names
     found: Table = FORMATS[name].load()(path, replace(options, format=name), columns)
     table = replace(found, format=name)
@@ -581,6 +601,11 @@ def read_table(
         )
     if not n_observed:
         raise InvalidDataError(f"{path}: every entry is missing")
+    if not data.n_active and network is None:
+        raise InvalidDataError(
+            f"{path}: no entry is 1, so there is nothing to explain; ReadOptions(above=...) or "
+            "ReadOptions(truth=...) says which entries are 1"
+        )
     if network is not None:
         if table.documents and columns is None:
             raise InvalidDataError(f"{path} holds documents, but the model does not know any words")
@@ -592,5 +617,20 @@ def read_table(
         raise InvalidDataError(
             f"{path}: every entry is 1 or missing, none is 0; ReadOptions(truth='1/') says that a "
             "blank is 0, ReadOptions(truth='1/0') that it is missing"
+        )
+    return table
+
+
+def read_like(
+    metadata: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    given: Mapping[str, Any] | None,
+    network: Network,
+) -> Table:
+    """Read a file as the data of a model were read, with the options that are given."""
+    table = read_table(path, options_like(metadata, path, given), network)
+    if table.documents and metadata.get("documents") is False:
+        raise InvalidDataError(
+            f"{path} holds documents, but the model was learned from a table of other columns"
         )
     return table
