@@ -3,11 +3,11 @@
     python benchmarks/joint_clipping.py --json results/joint_clipping.json
 
 In the paper's order all messages are updated in parallel and damped. On Boolean factorization they
-grow beyond the log-odds of a given entry, 1e6, where single precision has steps of 0.06. Some
-releases of PGMax, with which the paper's numbers were made, clip messages; noisyor does not. This
-benchmark repeats the paper's experiment with a small implementation of its own, from the same data
-and the same noise: in single precision, in double precision, and in single precision with messages
-clipped at 1e5. It reports wrong entries of the test rows in percent.
+grow beyond the log-odds of a given entry, 1e6, where single precision has steps of 0.06. PGMax,
+with which the paper's numbers were made, clipped messages at 1e5 and later at 1e20; noisyor does
+not clip. This benchmark repeats the paper's experiment with a small implementation of its own, from
+the same data and the same noise: in single precision, in double precision, and in single precision
+with messages clipped at 1e5. It reports wrong entries of the test rows in percent.
 
 Runs that the JSON file already holds are not run again.
 """
