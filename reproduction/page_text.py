@@ -104,8 +104,8 @@ CAUSES = {
         "Joint max-product (PMP)",
         "Factorization and deconvolution by PMP.",
         "The messages of the paper's order grow beyond 1e6, the log-odds of an observed entry, so "
-        "the errors depend on the arithmetic. Our default order, collapsed, has fewer errors on "
-        "most sizes. On deconvolution the paper's text names the priors of the original "
+        "the result of a run depends on the arithmetic. Our default order, collapsed, has fewer "
+        "errors on most sizes. On deconvolution the paper's text names the priors of the original "
         "experiment, 0.01 for an activation; the authors' software has 1e-75. In the paper's order "
         "the features agree with the paper's only with 1e-75, and the error is then lower. Earlier "
         "runs in the paper's order had half as many errors because of a mistake of ours: the test "

@@ -298,12 +298,14 @@ def test_the_starts_that_count_are_named(page):
 
 
 def test_the_errors_of_joint_max_product_by_precision_are_quoted(tmp_path):
-    runs = {"0": {"test_re_pct": 10.0}, "1": {"test_re_pct": 12.0}}
-    content = {"runs": {"100,20": {"single precision": runs}}}
+    single = {"0": {"test_re_pct": 10.0}, "1": {"test_re_pct": 12.0}}
+    double = {"0": {"test_re_pct": 13.0}, "1": {"test_re_pct": 7.0}}
+    content = {"runs": {"100,20": {"single precision": single, "double precision": double}}}
     (tmp_path / "joint_clipping.json").write_text(json.dumps(content))
     words = " ".join(document(tmp_path, tmp_path).split())
-    assert "over 2 seeds" in words
-    assert "at 100 x 20 11.0 (1.0) in single precision." in words
+    assert "at 100 x 20 over 2 seeds with the same data and noise: 11.0 (1.0) in single" in words
+    assert "10.0 (3.0) in double precision" in words
+    assert "differ from the first kind by 4.0 on average" in words
 
 
 def test_the_time_of_a_run_is_that_of_each_case(page):
