@@ -286,6 +286,19 @@ def test_numbers_that_differ_are_counted_for_each_noise(page):
     assert "with that of the software 0; about 0 would by chance." in words
 
 
+def test_full_recoveries_by_the_part_of_the_noise(tmp_path):
+    kinds = {
+        "failures gaussian, priors none": {"0": 8, "1": 6},
+        "failures uniform, priors gaussian": {"0": 8, "1": 8},
+    }
+    content = {"recovered": {"CON8,10": kinds}}
+    (tmp_path / "overparam_noise.json").write_text(json.dumps(content))
+    how = {"experiment": "overparam", "recovered": 6.0, "full_recovery_pct": 0.0}
+    record = run(0, "paper-4", "mp-two-stage", "CON8,10", 45_000, **how)
+    Record(tmp_path).append(record)
+    assert "| CON8,10 | 0, 1 | 50, 2 | 100, 2 | – |" in document(tmp_path, tmp_path)
+
+
 def test_the_starts_that_count_are_named(page):
     how = {"experiment": "tiny20", "noise": "none", "test_elbo": -14.4, "test_elbo_vi": -14.4}
     records = [
