@@ -339,8 +339,8 @@ def _noise_parts(tables: Tables, results: Path) -> list[str]:
         "Full recoveries in percent, and runs, from the same start, paper-4, with normal noise on "
         "both, on the failures, on the priors (failures uniform), and on neither (failures "
         "uniform). The first and last column are from the record, the others from `python "
-        "benchmarks/overparam_noise.py`. The noise of the failures costs recoveries from this "
-        "start, that of the priors does not."
+        "benchmarks/overparam_noise.py`. With noise on the failures only, the seeds that fail "
+        "are among those that fail with noise on both; with noise on the priors only, none fails."
     )
     columns = ("", ">both: text", ">failures", ">priors", ">neither: software")
     return [wrapped(text), table(columns, rows)]
