@@ -27,8 +27,9 @@ rules are in [docs/reproduction.md](../docs/reproduction.md).
 
 A line of a table is a group of runs that differ in their seed alone. *how* states the order of the
 messages, the noise at the start and the tolerance at which a row stops. *variant* and *other start*
-are runs without a verdict. *trivial* is a model without causes. Runs marked † had been removed from
-the repository when the noise of factorizations was changed, and are back."""
+are runs without a verdict. If several lines of one number have a verdict, that of the line with
+most runs counts. *trivial* is a model without causes. Runs marked † had been removed from the
+repository when the noise of factorizations was changed, and are back."""
 
 _COLUMNS = (
     *("case", "method, steps", "how", "start", "seeds", "metric"),

@@ -293,13 +293,18 @@ def entries(experiment: Experiment, runs: Sequence[Run]) -> list[Entry]:
 def verdict_lines(lines: Sequence[Entry]) -> dict[PaperCell, Entry]:
     """Choose the line for each number of the paper: of those with a verdict, the one of most runs.
 
-    A number may have several lines, such as those of runs that stop and of runs that do not.
+    A number may have several lines, such as those of runs that stop and of runs that do not. Of
+    lines with as many runs, the one with the method's own stop counts.
     """
+
+    def rank(line: Entry) -> tuple[int, bool]:
+        return line.ours.n_runs, line.group.tolerance is None
+
     found: dict[PaperCell, Entry] = {}
     for line in lines:
         if line.paper is not None and line.comparison.verdict is not None:
             known = found.get(line.paper)
-            if known is None or line.ours.n_runs > known.ours.n_runs:
+            if known is None or rank(line) > rank(known):
                 found[line.paper] = line
     return found
 

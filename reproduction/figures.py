@@ -329,7 +329,8 @@ def deconvolution_seeds(runs: Sequence[Run]) -> Figure | None:
     """Draw the features of each seed by MP, VI and PMP, continuous and binary.
 
     Of each method the runs by the paper's protocol from the best start are shown, else those of
-    the variant with most runs. PMP has binary features only.
+    the variant with most runs; of PMP, which has binary features only, also those with the other
+    prior.
     """
     about = experiment("deconvolution")
     panels = []
@@ -342,15 +343,21 @@ def deconvolution_seeds(runs: Sequence[Run]) -> Figure | None:
         if not own:
             continue
         best = max(own, key=lambda g: (g.reproduction and "test" in g.chosen, len(g.runs)))
-        shown = sorted(best.runs, key=lambda run: run["seed"])[:_MAX_SEEDS]
-        how = (method, order(shown[0]), best.noise, best.init)
-        title = ", ".join(part for part in how if part and part != "none")
-        features = [_features(run) for run in shown]
-        seeds = [run["seed"] for run in shown]
-        if method != "pmp":
-            continuous = [1 - np.exp(-theta) for _, theta, _ in features]
-            panels.append((f"{title}\ncontinuous", seeds, continuous))
-        panels.append((f"{title}\nbinary", seeds, [binary for *_, binary in features]))
+        drawn_groups = [best]
+        if method == "pmp":
+            kind = (best.method, best.tolerance, best.damping)
+            alike = [g for g in own if (g.method, g.tolerance, g.damping) == kind]
+            drawn_groups += [group for group in alike if group.init != best.init]
+        for group in drawn_groups:
+            shown = sorted(group.runs, key=lambda run: run["seed"])[:_MAX_SEEDS]
+            how = (method, order(shown[0]), group.noise, group.init)
+            title = ", ".join(part for part in how if part and part != "none")
+            features = [_features(run) for run in shown]
+            seeds = [run["seed"] for run in shown]
+            if method != "pmp":
+                continuous = [1 - np.exp(-theta) for _, theta, _ in features]
+                panels.append((f"{title}\ncontinuous", seeds, continuous))
+            panels.append((f"{title}\nbinary", seeds, [binary for *_, binary in features]))
     if not panels:
         return None
     height = max(len(seeds) for _, seeds, _ in panels)

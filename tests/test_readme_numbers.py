@@ -12,6 +12,7 @@ import pytest
 
 from reproduction import NAMES, experiment
 from reproduction.comparison import TOO_FEW, entries, verdict_lines
+from reproduction.page import verdict_counts
 from reproduction.paper import paper_cells
 from reproduction.record import FOLDER, Record
 
@@ -235,6 +236,9 @@ def test_verdicts_on_the_paper():
     for kind in ("match", "better", "worse", TOO_FEW):
         assert line_of(kind) == [str(found[kind])]
     assert set(found) <= {"match", "better", "worse", TOO_FEW}
+    counts = verdict_counts({name: lines_of(name) for name in NAMES})
+    missing = sum(found["no run"] for found in counts.values())
+    assert line_of("no run: texts that are not available here") == [str(missing)]
 
 
 # ---- speed

@@ -57,6 +57,13 @@ class TestWhatCounts:
             "match",
         )
 
+    @pytest.mark.parametrize("tolerances", [(None, 1e-4), (1e-4, None)])
+    def test_of_lines_with_as_many_runs_the_usual_stop_counts(self, tolerances):
+        runs = [{**scored(0, -43.0), "tolerance": tolerance} for tolerance in tolerances]
+        lines = entries(experiment("deconvolution"), merge_runs(runs))
+        lines.sort(key=lambda line: tolerances.index(line.group.tolerance))
+        assert {line.group.tolerance for line in verdict_lines(lines).values()} == {None}
+
     def test_another_damping_is_a_variant(self):
         about = experiment("deconvolution")
         assert is_reproduction(about, scored(0, -43.0))

@@ -273,6 +273,63 @@ def test_the_best_start_of_each_noise_is_in_its_column(page):
     assert "400,80" not in text  # no run with the noise of the software in the paper's order
 
 
+def test_numbers_that_differ_are_counted_for_each_noise(page):
+    """Only those that were run with both noises: two at 200,80, none at 100,20."""
+    words = " ".join(
+        page(
+            factored(-20.0, "gaussian"),
+            factored(-81.0, "uniform"),
+            factored(-20.0, "gaussian", case="100,20"),
+        ).split()
+    )
+    assert "2 numbers were run with both noises. With the noise of the text 1 of them" in words
+    assert "with that of the software 0; about 0 would by chance." in words
+
+
+def test_full_recoveries_by_the_part_of_the_noise(tmp_path):
+    kinds = {
+        "failures gaussian, priors none": {"0": 8, "1": 6},
+        "failures uniform, priors gaussian": {"0": 8, "1": 8},
+    }
+    content = {"recovered": {"CON8,10": kinds}}
+    (tmp_path / "overparam_noise.json").write_text(json.dumps(content))
+    how = {"experiment": "overparam", "recovered": 6.0, "full_recovery_pct": 0.0}
+    record = run(0, "paper-4", "mp-two-stage", "CON8,10", 45_000, **how)
+    Record(tmp_path).append(record)
+    assert "| CON8,10 | 0, 1 | 50, 2 | 100, 2 | – |" in document(tmp_path, tmp_path)
+
+
+def test_the_starts_that_count_are_named(page):
+    how = {"experiment": "tiny20", "noise": "none", "test_elbo": -14.4, "test_elbo_vi": -14.4}
+    records = [
+        run(seed, init, "mp-two-stage", "tiny20", 1000, **how, test_elbo_mp=bound)
+        for init, bound in {"paper-2": -14.49, "paper-3": -15.5}.items()
+        for seed in range(6)
+    ]
+    words = " ".join(page(*records).split())
+    assert "Max-product counts from paper-2 (6 splits): Elbo^MP -14.49, +0.00 from the" in words
+
+
+def test_the_errors_of_joint_max_product_by_precision_are_quoted(tmp_path):
+    single = {"0": {"test_re_pct": 10.0}, "1": {"test_re_pct": 12.0}}
+    double = {"0": {"test_re_pct": 13.0}, "1": {"test_re_pct": 7.0}}
+    content = {"runs": {"100,20": {"single precision": single, "double precision": double}}}
+    (tmp_path / "joint_clipping.json").write_text(json.dumps(content))
+    words = " ".join(document(tmp_path, tmp_path).split())
+    assert "at 100 x 20 over 2 seeds with the same data and noise: 11.0 (1.0) in single" in words
+    assert "10.0 (3.0) in double precision" in words
+    assert "differ from the first kind by 4.0 on average" in words
+
+
+def test_the_time_of_a_run_is_that_of_each_case(page):
+    records = [
+        {**run(0, "paper-3", "vi", case, 40_000, experiment="bmf", test_elbo=elbo,
+               test_re_pct=20.0), "seconds": {"total": seconds}}
+        for case, elbo, seconds in (("100,60", -78.0, 90.0), ("200,40", -103.0, 600.0))
+    ]  # fmt: skip
+    assert "| 90 s to 10 min |" in line(page(*records), "| vi | 100 x 20, 100 x 40, 100 x 60")
+
+
 def test_update_times_stand_beside_the_papers(tmp_path):
     content = {
         "machine": {"share_of_cpu_used_by_others": 0.5},
