@@ -89,24 +89,35 @@ def resume_with(folder: Path, kept: Path, arrays: dict[str, np.ndarray]) -> None
     )
 
 
+@pytest.mark.parametrize("value", [[1.0], [-1.0] * 17, [1e308] * 11, []])
+def test_a_forged_start(tmp_path, kept, value):
+    search, arrays = kept
+    assert "chosen/theta" in arrays
+    with pytest.raises(nor.NoisyOrError):
+        resume_with(tmp_path, search, {**arrays, "chosen/theta": np.array(value)})
+
+
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "about",
     [
-        ("chosen/n_hidden", [1e18]),
-        ("chosen/n_hidden", [0.0]),
-        ("chosen/n_hidden", [2.5]),
-        ("chosen/theta", [1.0]),
-        ("chosen/theta", [-1.0] * 17),
-        ("chosen/curve_log_p", [1.0]),
-        ("chosen/curve_chosen", [1e308]),
-        ("chosen/is_mdl", [np.nan]),
+        b"",
+        b"[" * 100_000,
+        b"[true]",
+        b"[1e308, {}]",
+        b'[true, {"objective": "all"}]',
+        b'[true, {"objective": ["mdl"]}]',
+        b'["yes", {"objective": "mdl"}]',
+        b'[true, {"objective": "mdl", "n_components_curve": {"chosen": 1e308}}]',
+        b'[true, {"objective": "mdl", "n_components_curve": [1, 2]}]',
     ],
 )
-def test_a_forged_start(tmp_path, kept, name, value):
+def test_a_forged_description_of_a_start(tmp_path, kept, about):
     search, arrays = kept
-    assert name in arrays
-    with pytest.raises(nor.NoisyOrError):
-        resume_with(tmp_path, search, {**arrays, name: np.array(value)})
+    assert "chosen/about" in arrays
+    with pytest.raises(nor.errors.CheckpointError):
+        resume_with(
+            tmp_path, search, {**arrays, "chosen/about": np.frombuffer(about, dtype=np.uint8)}
+        )
 
 
 @pytest.mark.parametrize("size", [0.0, -1.0, 1e308, 0.5])

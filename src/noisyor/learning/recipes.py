@@ -21,10 +21,11 @@ from noisyor._util.validation import COUNT, COUNT_OR_AUTO, OPTIONS
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore, Context, Stored, note_compilation
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import InvalidDataError, InvalidSettingError
+from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.io.model_file import number_curve
 from noisyor.learning.causes import learn_causes
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
@@ -210,6 +211,9 @@ _MAX_CODE_LENGTH, _MAX_CODE_LENGTH_OF_NOISE = 0.5, 0.85
 """Factors describe a table if they need at most the first share of the code length of independent
 columns, or at most the second one and their errors look like noise. Boolean products have 0.2 to
 0.6, with a tenth of the entries flipped 0.8; plants has 0.6, but its errors depend on the edge."""
+
+_STARTED_BY = ("mdl", "likelihood", "hamming")
+"""Objectives of a start; ``"auto"`` chooses one of them."""
 
 _UNUSED_PRIOR = 1e-4
 """Prior probability of an unused cause."""
@@ -494,7 +498,15 @@ class _FactorSearch:
         """Return what `_save` kept."""
         theta, n_visible = np.array(kept.numbers("theta")), self.rows.n_visible
         graph = _graph(n_visible, (len(theta) - n_visible) // (n_visible + 1))
-        is_converged, settings = json.loads(kept["about"].tobytes())
+        try:
+            is_converged, settings = json.loads(kept["about"].tobytes())
+            is_right = isinstance(is_converged, bool) and settings["objective"] in _STARTED_BY
+            if "n_components_curve" in settings:
+                is_right &= number_curve({"settings": settings}) is not None
+        except (KeyError, TypeError, ValueError, RecursionError):
+            is_right = False
+        if not is_right:
+            raise CheckpointError("the checkpoint does not describe the start of a fit")
         return _Start(graph.with_theta(theta), is_converged, settings)
 
 
