@@ -166,7 +166,7 @@ def nmf(binary: Matrix, counts: Matrix, size: int) -> Iterator[Found]:
     yield Found("NMF", by_weight(model.components_))
     yield Found("NMF, by gain", by_gain(model.components_, counts))
     more = by_weight(model.components_, 2 * WORDS)
-    yield Found("NMF, our words", Togetherness(binary).words(more, WORDS))
+    yield Found("NMF, our words", Togetherness(binary).distinct_words(more, WORDS))
 
 
 def lda(binary: Matrix, counts: Matrix, size: int) -> Iterator[Found]:

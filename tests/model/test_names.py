@@ -152,10 +152,11 @@ def test_a_word_of_two_topics_is_listed_once_unless_it_fits_much_better():
     rows[kind == 1, 4:9] = random.random(((kind == 1).sum(), 5)) < 0.6
     pairs = Togetherness(rows)
     candidates = [[0, 1, 4, 2, 9], [5, 6, 7, 4, 8]]
-    assert pairs.words(candidates, 4) == [[0, 1, 4, 2], [5, 6, 7, 8]]
+    assert pairs.words(candidates, 4)[0] == [0, 1, 4, 2]
+    assert pairs.distinct_words(candidates, 4) == [[0, 1, 4, 2], [5, 6, 7, 8]]
     # If word 8 co-occurs with none of the others, word 4 is listed twice.
     rows[:, 8], rows[kind == 2, 8] = 0, 1
-    assert Togetherness(rows).words(candidates, 4)[1] == [5, 6, 7, 4]
+    assert Togetherness(rows).distinct_words(candidates, 4)[1] == [5, 6, 7, 4]
 
 
 def test_no_more_words_than_are_distinctive(alternatives):

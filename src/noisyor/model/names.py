@@ -30,9 +30,10 @@ N_WORDS = 10
 CANDIDATES_PER_WORD = 2
 """Distinctive words that are considered for each word that is listed."""
 
-_SHARED_WORD = 0.4
+_PENALTIES, _MIN_DISTINCT = (0.0, 0.1, 0.2, 0.3, 0.4), 0.95
 """How much more a word has to co-occur with the words of a topic, in normalized pointwise mutual
-information, if it is more distinctive of another topic. Chosen on Reuters and IMDB."""
+information, if it is more distinctive of another topic: the first number with which this share of
+the listed words is distinct, or else the last. Chosen on Reuters and IMDB."""
 
 _MAX_WORDS_IN_NAME = 3
 """Columns in the name of a cause."""
@@ -206,8 +207,8 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     The list starts with twice as many distinctive words (`distinctive_visibles`). The word that
     co-occurs least with the others in documents is removed until ``n`` are left. Co-occurrence is
     measured by normalized pointwise mutual information. The network alone does not show it: in
-    short texts two words of a topic may be synonyms that never occur together. A word that is more
-    distinctive of another topic is removed earlier, so that few words are listed twice.
+    short texts two words of a topic may be synonyms that never occur together. If topics share many
+    words, a word is removed earlier from the lists of topics that it is less distinctive of.
 
     Parameters
     ----------
@@ -225,7 +226,7 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     [[0, 1]]
     """
     candidates = distinctive_visibles(network, CANDIDATES_PER_WORD * n)
-    return Togetherness(X, network.n_visible).words(candidates, n)
+    return Togetherness(X, network.n_visible).distinct_words(candidates, n)
 
 
 _STANDARD_DEVIATIONS, _MIN_MEETINGS = 1.5, 4
@@ -272,12 +273,19 @@ class Togetherness:
         np.fill_diagonal(found, 0.0)
         return found
 
-    def words(
-        self, candidates: list[list[int]], n: int, shared: float = _SHARED_WORD
-    ) -> list[list[int]]:
+    def distinct_words(self, candidates: list[list[int]], n: int) -> list[list[int]]:
+        """Return the ``n`` words of each list that co-occur most; few of them are in two lists."""
+        for penalty in _PENALTIES:
+            chosen = self.words(candidates, n, penalty)
+            listed = [word for words in chosen for word in words]
+            if len(set(listed)) >= _MIN_DISTINCT * len(listed):
+                break
+        return chosen
+
+    def words(self, candidates: list[list[int]], n: int, penalty: float = 0.0) -> list[list[int]]:
         """Return the ``n`` words of each list that co-occur most, in the order of the list.
 
-        ``shared`` is subtracted from the co-occurrence of a word that is nearer to the start of
+        ``penalty`` is subtracted from the co-occurrence of a word that is nearer to the start of
         another list.
         """
         ranks: dict[int, int] = {}
@@ -286,8 +294,8 @@ class Togetherness:
                 ranks[word] = min(rank, ranks.get(word, rank))
         chosen = []
         for words in candidates:
-            penalty = shared * np.array([ranks[word] < rank for rank, word in enumerate(words)])
-            chosen.append(self._struck(words, n, penalty))
+            is_shared = np.array([ranks[word] < rank for rank, word in enumerate(words)])
+            chosen.append(self._struck(words, n, penalty * is_shared))
         return chosen
 
     def mean(self, columns: list[int]) -> float:

@@ -367,7 +367,7 @@ def choose_topics(network: Network, X: Any, n_components: int) -> Network:
     pairs = Togetherness(X, network.n_visible)
     candidates = distinctive_visibles(network, CANDIDATES_PER_WORD * N_WORDS)
     # Candidates that repeat each other keep their words, so that one of them is chosen.
-    words = pairs.words(candidates, N_WORDS, shared=0.0)
+    words = pairs.words(candidates, N_WORDS)
     kept = _greedily([pairs.mean(chosen) for chosen in words], words, n_components)
     edge = edge_matrix(network, probability=True)[: network.n_visible].T.toarray()
     prior, noise = network.prior_probability, network.noise_probability
