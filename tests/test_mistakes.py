@@ -173,6 +173,7 @@ def model():
         (lambda m: nor.learn_topics(["a text", "another"]), "vectorize"),
         (lambda m: nor.read_table("t.csv", sep=";"), "format, header"),
         (lambda m: nor.learn_network(X, m), "expected a network"),
+        (lambda m: nor.learning.learn_by_gibbs(X, m), "expected a network"),
         (lambda m: nor.learn_topics(X, n_components="two"), "n_components must be"),
         (lambda m: nor.convolutional(4, 2, (2, 2)), "(height, width)"),
         (lambda m: nor.explanation.named_evidence(m, {"a": 0}), "a list of names"),

@@ -22,7 +22,13 @@ from noisyor.engines.noise import combine
 from noisyor.engines.registry import Runner
 from noisyor.errors import InvalidDataError
 from noisyor.inference.max_product import MaxProduct
-from noisyor.model.network import THETA_MIN, Network, probability_from_theta, theta_from_probability
+from noisyor.model.network import (
+    THETA_MIN,
+    Network,
+    network_of,
+    probability_from_theta,
+    theta_from_probability,
+)
 
 _SUREST = 1.0 - 1e-5
 """Largest probability that an estimate may give an edge, a noise or a prior."""
@@ -77,7 +83,7 @@ def learn_by_gibbs(
     True
     """
     COUNT.check("sweeps", sweeps)
-    rounds = None
+    network, rounds = network_of(network), None
     try:
         rows = network.rows_of(X)
         chains = Chains(network, chain_rows(rows), engine=engine)
