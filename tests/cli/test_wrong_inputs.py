@@ -61,7 +61,8 @@ def test_wrong_input(name, capsys):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
-def test_standard_output_on_a_full_disk(tmp_path):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_standard_output_on_a_full_disk(unbuffered):
     import subprocess
     import sys
 
@@ -74,6 +75,7 @@ def test_standard_output_on_a_full_disk(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
             check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

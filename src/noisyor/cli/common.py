@@ -87,6 +87,7 @@ def run_command_line(
                 prog_name=prog_name or name,
                 standalone_mode=False,
             )
+            sys.stdout.flush()
             return code if isinstance(code, int) else 0
         except (click.Abort, KeyboardInterrupt):
             say("interrupted")
@@ -101,8 +102,17 @@ def run_command_line(
         except MemoryError:
             return fail("out of memory")
         except OSError as error:
+            _drop_output()
             reason = error.strerror or str(error)
             return fail(reason if error.filename is None else f"{error.filename}: {reason}")
+
+
+def _drop_output() -> None:
+    """Discard output that cannot be written: Python would try again at its end, and exit 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _help_for(error: click.ClickException) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from noisyor._util.progress import Progress
+from noisyor._util.progress import Progress, TimeUpError
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, OPTIONS
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore, Context, Stored, note_compilation
@@ -25,6 +25,7 @@ from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingErro
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
+from noisyor.inference.sampling import log_probability
 from noisyor.io.model_file import number_curve
 from noisyor.learning.causes import learn_causes
 from noisyor.learning.gibbs_em import learn_by_gibbs
@@ -427,9 +428,33 @@ class _FactorSearch:
         )
         with context.job.until(_SHARE_OF_SIZES):
             network, curve = choose_size(network, training, validation, refit, context)
+        if objective == "likelihood" and curve is not None:
+            network = self._relearned(network, training, validation)
         network = gibbs(network, self.rows, _SWEEPS)
         settings = {} if curve is None else {"n_components_curve": curve._asdict()}
         return _Start(network, objective == "likelihood", settings)
+
+    def _relearned(
+        self, network: Network, training: Observations, validation: Observations
+    ) -> Network:
+        """Return as many causes learned from their own start, if they describe rows better.
+
+        What is left of more causes is a good start for rows that were sampled from a noisy-OR
+        model, and for many other tables it is not.
+        """
+        # The store holds the start of the network that the causes were chosen from.
+        context = self.context.with_(store=CheckpointStore())
+        try:
+            other = learn_causes(training, network.n_hidden, context)
+            scores = [
+                log_probability(
+                    one, validation, n_chains=2, seed=context.seed, engine=context.engine
+                ).mean
+                for one in (network, other)
+            ]
+        except TimeUpError:
+            return network
+        return other if scores[1] > scores[0] else network
 
     def _by_search(self, rows: Observations, objective: str) -> tuple[Network, bool]:
         """Search for factors, learn their parameters, and drop causes without support."""
