@@ -794,9 +794,10 @@ def check_agreement(
         engines[name].gibbs_sweep(own, evidence, states, NoiseKey(1, 2))
         for name, own in prepared.items()
     )
-    # What is left of a total when a cause is switched off has an absolute error.
-    leak = network.theta[network.leak_param].min()
-    atol = checks.rounding * weight * (1.0 + 1e-5 / leak)
+    # What is left of a total when causes are switched off has the rounding error of the total.
+    theta = network.theta
+    total = theta[network.param].sum() + theta[network.leak_param].sum()
+    atol = weight * (checks.rounding + 1e-15 * total / theta[network.leak_param].min())
     checks.near("states of a Gibbs sweep", compiled.states, plain.states)
     checks.near("expected successes", compiled.successes, plain.successes, atol=atol)
     checks.near("expected trials", compiled.trials, plain.trials, atol=atol)
