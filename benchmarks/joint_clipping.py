@@ -131,8 +131,8 @@ def wrong_entries(n: int, r: int, seed: int, dtype: Any, limit: float) -> dict[s
 def main() -> None:
     """Run what is missing, and print means and standard errors."""
     parser = arguments(__doc__)
-    parser.add_argument("--size", default="200,40", help="n,r")
-    parser.add_argument("--seeds", type=int, default=8, help="seeds from 0 on")
+    parser.add_argument("--size", default="100,20", help="n,r")
+    parser.add_argument("--seeds", type=int, default=20, help="seeds from 0 on")
     options = parser.parse_args()
     n, r = map(int, options.size.split(","))
     machine, content = Machine(), earlier(options.json, {"machine": {}, "runs": {}})

@@ -47,6 +47,7 @@ __all__ = [
     "compare",
     "entries",
     "groups",
+    "is_apart",
     "is_reproduction",
     "order",
     "runs_needed",
@@ -109,15 +110,19 @@ def compare(ours: Stat, paper: PaperCell | None, larger_is_better: bool) -> Comp
     gain = ours.mean - paper.mean if larger_is_better else paper.mean - ours.mean
     difference = gain / combined
     p = _exact_p(ours, paper) if paper.is_share else None
-    apart = abs(difference) > LIMIT if p is None else p < chance_beyond_limit()
     effect = EFFECT_OF_SHARE if paper.is_share else EFFECT
-    if apart:
+    if is_apart(difference, p):
         verdict = "better" if gain > 0 else "worse"
     elif _power(effect * deviation / combined) < POWER:
         verdict = TOO_FEW
     else:
         verdict = "match"
     return Comparison(difference, verdict, p)
+
+
+def is_apart(difference: float, p: float | None) -> bool:
+    """Return whether a number is further from the paper's than the rule allows; p is of a share."""
+    return abs(difference) > LIMIT if p is None else p < chance_beyond_limit()
 
 
 def _exact_p(ours: Stat, paper: PaperCell) -> float:

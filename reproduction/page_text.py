@@ -94,11 +94,11 @@ CAUSES = {
         "The authors' software pads lists of parents. If the padding is read as a parent that is "
         "on, each hidden node that is off is charged 0.01005 r. A model without causes is then "
         "charged 0.01005 r^2 and has {blank:.1f} - {charge:.1f} = {printed:.1f} at n=200, r=80, "
-        "where the paper has -295.83. A correct bound of a trained model is not below that of a "
-        "model without causes. We trained with such padding: deconvolution finds no feature, as in "
-        "the paper, and prints a bound below that of a model without causes; a factorization with "
-        "n=100, r=60 has 9.2 % wrong entries ([mean-field](mean_field.md)). The released software "
-        "stops with an error on these networks, so this cause is inferred from the numbers.",
+        "where the paper has -295.83. Correct training does not end below a model without causes. "
+        "We trained with such padding. Deconvolution then finds no feature, as in the paper, and "
+        "its printed bound is below a model without causes. A factorization with n=100, r=60 has "
+        "9.2 % wrong entries ([mean-field](mean_field.md)). The released software stops with an "
+        "error on these networks, so this cause is inferred from the numbers.",
     ),
     "pmp": (
         "Joint max-product (PMP)",

@@ -283,7 +283,7 @@ def test_numbers_that_differ_are_counted_for_each_noise(page):
         ).split()
     )
     assert "2 numbers were run with both noises. With the noise of the text 1 of them" in words
-    assert "with that of the software 0; about 0 would by chance." in words
+    assert "With the noise of the software 0 differ. By chance about 0" in words
 
 
 def test_full_recoveries_by_the_part_of_the_noise(tmp_path):
