@@ -17,9 +17,8 @@ from noisyor._util.progress import TimeUpError, progress_bar
 from noisyor.baselines import learn_mixture
 from noisyor.data.observations import Observations
 from noisyor.engines.context import Context
-from noisyor.inference.sampling import log_probability
 from noisyor.learning.gibbs_em import Chains, GibbsRounds, chain_rows
-from noisyor.learning.validation import hold_out
+from noisyor.learning.validation import estimate_log_p, hold_out
 from noisyor.model.builders import bipartite, with_causes
 from noisyor.model.network import Network
 from noisyor.search.cover import draw_rows
@@ -183,9 +182,7 @@ class _Learner:
 
     def _score(self, network: Network) -> float:
         """Return the mean log p of the validation rows."""
-        seed, engine = self.context.seed, self.context.engine
-        # A choice depends more on the number of rows than on the error of each estimate.
-        return log_probability(network, self.scored, n_chains=2, seed=seed, engine=engine).mean
+        return estimate_log_p(network, self.scored, self.context).mean
 
 
 def sample_by_ones(rows: Observations, max_ones: int, seed: int) -> Observations:

@@ -25,7 +25,6 @@ from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingErro
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
-from noisyor.inference.sampling import log_probability
 from noisyor.io.model_file import number_curve
 from noisyor.learning.causes import learn_causes
 from noisyor.learning.gibbs_em import learn_by_gibbs
@@ -39,7 +38,12 @@ from noisyor.learning.state import (
     search_identity,
 )
 from noisyor.learning.train import default_method, train
-from noisyor.learning.validation import choose_size, prune_hidden, split_validation
+from noisyor.learning.validation import (
+    choose_size,
+    estimate_log_p,
+    prune_hidden,
+    split_validation,
+)
 from noisyor.model.builders import bipartite, convolutional, with_causes
 from noisyor.model.layered import layered
 from noisyor.model.network import Network, network_of
@@ -446,12 +450,7 @@ class _FactorSearch:
         context = self.context.with_(store=CheckpointStore())
         try:
             other = learn_causes(training, network.n_hidden, context)
-            scores = [
-                log_probability(
-                    one, validation, n_chains=2, seed=context.seed, engine=context.engine
-                ).mean
-                for one in (network, other)
-            ]
+            scores = [estimate_log_p(one, validation, context).mean for one in (network, other)]
         except TimeUpError:
             return network
         return other if scores[1] > scores[0] else network

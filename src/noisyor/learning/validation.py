@@ -175,6 +175,17 @@ def split_validation(rows: Observations, seed: int) -> tuple[Observations, Obser
     return training, validation
 
 
+def estimate_log_p(network: Network, validation: Observations, context: Context) -> LogProbability:
+    """Estimate log p of validation rows, to compare networks.
+
+    Two chains per row are enough: a choice depends more on the number of rows than on the error of
+    each estimate.
+    """
+    return log_probability(
+        network, validation, n_chains=2, seed=context.seed, engine=context.engine
+    )
+
+
 def choose_size(
     network: Network,
     training: Observations,
@@ -212,10 +223,7 @@ def choose_size(
             order = ranks[larger]
             networks[size] = refit(drop_hidden(networks[larger], np.flatnonzero(order >= size)))
             ranks[size] = order[order < size]
-        found = log_probability(
-            networks[size], validation, n_chains=2, seed=context.seed, engine=context.engine
-        )
-        per_row[size] = found.per_row
+        per_row[size] = estimate_log_p(networks[size], validation, context).per_row
         bar.update(1)
         return SizeCurve.of(per_row, validation.row_weights)
 
