@@ -58,8 +58,9 @@ class TestLearnCauses:
 
     def test_classes_and_parts_start_together(self, truth):
         rows = nor.Observations.of(nor.sample(truth, 600, seed=1).visible)
+        learner = causes._Learner(rows, 4, context())
         for share in (1.0, 0.5, 0.0):
-            assert learn_causes(rows, 4, context(), class_shares=(share,)).n_hidden == 4
+            assert learner._draft(share).n_hidden == 4
 
     def test_there_may_be_more_causes_than_columns(self, truth):
         rows = nor.Observations.of(nor.sample(truth, 600, seed=1).visible)
@@ -99,7 +100,7 @@ class TestSmoothing:
     @staticmethod
     def chosen(X, n_components):
         learner = causes._Learner(nor.Observations.of(X), n_components, context())
-        return learner.start((1.0,))[1]
+        return learner.start().smoothing
 
     def test_many_ones_need_no_choice(self, truth):
         assert self.chosen(nor.sample(truth, 1500, seed=1).visible, 2) == 0.5

@@ -12,7 +12,13 @@ from noisyor.engines.context import Context
 from noisyor.errors import InvalidSettingError
 from noisyor.inference import log_probability
 from noisyor.learning.recipes import _code_length_ratio
-from noisyor.learning.validation import SizeCurve, choose_size, leave_one_out_gain, split_validation
+from noisyor.learning.validation import (
+    SizeCurve,
+    choose_size,
+    estimate_log_p,
+    leave_one_out_gain,
+    split_validation,
+)
 from noisyor.metrics import factorization_error
 
 KINDS = np.where(np.random.default_rng(7).random((4, 12)) < 0.5, 0.8, 0.05)
@@ -158,6 +164,37 @@ class TestNumber:
         assert curve.chosen == 4  # all rows lose by a single cause: its error is zero
         assert curve.n_components == [1, 2, 4, 8]
         np.testing.assert_allclose(curve.standard_error, [0.0, 3**-0.5, 3**-0.5, 0.0], atol=1e-12)
+
+    @pytest.mark.parametrize(
+        ("sizes", "best", "between"),
+        [
+            ([30, 40, 54], 40, 35),  # below the best
+            ([39, 40, 54], 40, 47),  # above the best
+            ([39, 40, 41], 40, None),
+            ([96, 100, 104], 100, None),  # as good as equal
+            ([1], 1, None),
+        ],
+    )
+    def test_sizes_beside_the_best_follow(self, sizes, best, between):
+        rows = np.array([-9.0, -1.0, -4.0, -2.0])
+        curve = SizeCurve.of({size: rows - (size != best) for size in sizes}, np.ones(4))
+        assert curve.chosen == best
+        assert curve.between() == between
+
+    def test_sizes_below_the_chosen_one_follow(self):
+        rows, spread = np.array([-9.0, -1.0, -4.0, -2.0]), np.array([1.0, -1.0, 1.0, -1.0])
+        curve = SizeCurve.of({5: rows - 2, 9: rows + spread - 0.1, 10: rows}, np.ones(4))
+        assert curve.chosen == 9
+        assert curve.between() == 7
+
+    def test_a_row_that_occurs_often_has_more_chains(self):
+        # Its error counts as often, and more than the errors of many different rows together.
+        network = nor.bipartite(8, 16, failure_probability=0.6, prior_probability=0.1)
+        rows = np.repeat(np.eye(8, dtype=np.uint8)[:3], [1, 7, 200], axis=0)
+        found = estimate_log_p(network, Observations.of(rows), Context.of())
+        for row, n_chains in ((0, 2), (1, 8), (8, 64)):
+            alone = nor.inference.log_probability(network, rows[[row]], n_chains=n_chains)
+            assert found.per_row[row] == alone.per_row[0]
 
     def test_sizes_follow_one_ranking(self, monkeypatch):
         rows = Observations.of(faint_causes(400))

@@ -11,6 +11,8 @@ learns from all rows.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from noisyor._util.progress import TimeUpError, progress_bar
@@ -24,7 +26,7 @@ from noisyor.model.network import Network
 from noisyor.search.cover import draw_rows
 from noisyor.search.starts import start_from_mixture, start_from_parts
 
-__all__ = ["learn_causes", "sample_by_ones"]
+__all__ = ["Causes", "finish_causes", "learn_causes", "sample_by_ones", "start_causes"]
 
 _MAX_ONES = 2**23
 """Above this many ones, causes are learned from a random subset of the rows."""
@@ -50,13 +52,14 @@ _SMOOTHINGS, _ONES_PER_EDGE = (0.5, 4.0, 16.0), 10.0
 choose the smoothing; otherwise the first one is used."""
 
 
-def learn_causes(
-    rows: Observations,
-    n_components: int,
-    context: Context,
-    *,
-    class_shares: tuple[float, ...] = _CLASS_SHARES,
-) -> Network:
+class Causes(NamedTuple):
+    """A network of causes, and the smoothing with which to learn on."""
+
+    network: Network
+    smoothing: float
+
+
+def learn_causes(rows: Observations, n_components: int, context: Context) -> Network:
     """Learn causes for a high likelihood of unseen rows.
 
     Parameters
@@ -65,29 +68,44 @@ def learn_causes(
     n_components : number of causes; at most one for each distinct row is learned.
     context : engine, seed, progress and deadline. When the time is over, the network so far is
         returned.
-    class_shares : of each start, the share of the causes that start as classes of a mixture.
 
     Returns
     -------
     A bipartite network with an edge from every cause to every column.
     """
-    some = sample_by_ones(rows.unique_rows()[0], _MAX_ONES, context.seed)
-    learner = _Learner(some, n_components, context)
-    graph = bipartite(some.n_visible, learner.n_components, noise="per_visible")
+    return finish_causes(start_causes(rows, n_components, context), rows, context)
+
+
+def start_causes(rows: Observations, n_components: int, context: Context) -> Causes:
+    """Return the best of three starts after some rounds, from the checkpoint if it has it."""
+    learner = _Learner(_sampled(rows, context), n_components, context)
     kept = context.store.load("causes")
     if kept is not None:
-        network = graph.with_theta(np.array(kept.numbers("theta", graph.n_params)))
-        smoothing = kept.numbers("smoothing", 1)[0]
-    else:
-        network, smoothing = learner.start(class_shares)
-        if not context.job.is_cut_short:
-            context.store.save(
-                "causes", {"theta": network.theta, "smoothing": np.array([smoothing])}
-            )
-            context.job.note(
-                f"causes found: {network.n_hidden}; {_LAST_ROUNDS} rounds follow that refine them"
-            )
-    return learner.finish(network, smoothing)
+        graph = bipartite(rows.n_visible, learner.n_components, noise="per_visible")
+        theta = np.array(kept.numbers("theta", graph.n_params))
+        return Causes(graph.with_theta(theta), kept.numbers("smoothing", 1)[0])
+    found = learner.start()
+    if not context.job.is_cut_short:
+        smoothing = np.array([found.smoothing])
+        context.store.save("causes", {"theta": found.network.theta, "smoothing": smoothing})
+    return found
+
+
+def finish_causes(
+    causes: Causes, rows: Observations, context: Context, *, is_trial: bool = False
+) -> Network:
+    """Learn from all rows, until the time is over; a note says so unless it is a trial."""
+    network, rounds = causes.network, None
+    if not (is_trial or context.job.is_cut_short):
+        context.job.note(
+            f"causes found: {network.n_hidden}; {_LAST_ROUNDS} rounds follow that refine them"
+        )
+    try:
+        with progress_bar(_LAST_ROUNDS, "gibbs", "rounds", context.job) as bar:
+            rounds = _rounds(causes, chain_rows(_sampled(rows, context)), context)
+            return rounds.advance(_LAST_ROUNDS, bar)
+    except TimeUpError:
+        return network if rounds is None else rounds.network
 
 
 class _Learner:
@@ -107,41 +125,31 @@ class _Learner:
         self.scored = _some(validation, _SCORED_ROWS, context.seed)
         self.n_components = min(n_components, self.training.n_rows)
 
-    def start(self, class_shares: tuple[float, ...]) -> tuple[Network, float]:
+    def start(self) -> Causes:
         """Return the best of the starts, and the smoothing."""
         n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
         is_scarce = n_ones < _ONES_PER_EDGE * self.n_components * self.rows.n_visible
-        best, smoothing, best_score = None, _SMOOTHINGS[0], -np.inf
+        best, best_score = None, -np.inf
         with progress_bar(None, "start", "rounds", self.context.job) as bar:
             try:
-                for share in class_shares:
-                    network = self._draft(share)
-                    best = network if best is None else best
-                    found = self._rounds(network, smoothing).advance(_FIRST_ROUNDS, bar)
-                    score = self._score(found) if is_scarce or len(class_shares) > 1 else 0.0
+                for share in _CLASS_SHARES:
+                    draft = Causes(self._draft(share), _SMOOTHINGS[0])
+                    best = draft if best is None else best
+                    found = self._advanced(draft, bar)
+                    score = self._score(found)
                     if score > best_score:
                         best, best_score = found, score
                 for value in _SMOOTHINGS[1:] if is_scarce else ():
                     assert best is not None
-                    found = self._rounds(best, value).advance(_FIRST_ROUNDS, bar)
+                    found = self._advanced(best._replace(smoothing=value), bar)
                     score = self._score(found)
                     if score <= best_score:
                         break
-                    best, smoothing, best_score = found, value, score
+                    best, best_score = found, score
             except TimeUpError:
                 pass
         assert best is not None
-        return best, smoothing
-
-    def finish(self, network: Network, smoothing: float) -> Network:
-        """Learn from all rows."""
-        rounds = None
-        try:
-            with progress_bar(_LAST_ROUNDS, "gibbs", "rounds", self.context.job) as bar:
-                rounds = self._rounds(network, smoothing, chain_rows(self.rows))
-                return rounds.advance(_LAST_ROUNDS, bar)
-        except TimeUpError:
-            return network if rounds is None else rounds.network
+        return best
 
     def _draft(self, class_share: float) -> Network:
         """Return causes that are classes of a mixture grown by splitting, and parts of rows."""
@@ -169,20 +177,30 @@ class _Learner:
             np.append(classes.prior_probability, parts.prior_probability),
         )
 
-    def _rounds(
-        self, network: Network, smoothing: float, rows: Observations | None = None
-    ) -> GibbsRounds:
-        """Return rounds on some chains, by default the training rows', from the rows' modes."""
-        context = self.context
-        chains = Chains(network, self.chains if rows is None else rows, engine=context.engine)
-        # A class says something about every column.
-        return GibbsRounds(
-            network, chains, smoothing=smoothing, smooth_to="frequency", seed=context.seed
-        )
+    def _advanced(self, causes: Causes, bar: Any) -> Causes:
+        """Return causes after some rounds on the training rows."""
+        rounds = _rounds(causes, self.chains, self.context)
+        return causes._replace(network=rounds.advance(_FIRST_ROUNDS, bar))
 
-    def _score(self, network: Network) -> float:
+    def _score(self, causes: Causes) -> float:
         """Return the mean log p of the validation rows."""
-        return estimate_log_p(network, self.scored, self.context).mean
+        return estimate_log_p(causes.network, self.scored, self.context).mean
+
+
+def _rounds(causes: Causes, rows: Observations, context: Context) -> GibbsRounds:
+    """Return rounds on the chains of some rows, which start from the rows' modes."""
+    return GibbsRounds(
+        causes.network,
+        Chains(causes.network, rows, engine=context.engine),
+        smoothing=causes.smoothing,
+        smooth_to="frequency",  # a class says something about every column
+        seed=context.seed,
+    )
+
+
+def _sampled(rows: Observations, context: Context) -> Observations:
+    """Return the distinct rows, or some of them if there are very many ones."""
+    return sample_by_ones(rows.unique_rows()[0], _MAX_ONES, context.seed)
 
 
 def sample_by_ones(rows: Observations, max_ones: int, seed: int) -> Observations:

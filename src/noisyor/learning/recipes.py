@@ -8,7 +8,7 @@ paper's protocol, combine `initialize` and `train` instead, or give ``init="pape
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.io.model_file import number_curve
-from noisyor.learning.causes import learn_causes
+from noisyor.learning.causes import Causes, finish_causes, learn_causes, start_causes
 from noisyor.learning.gibbs_em import learn_by_gibbs
 from noisyor.learning.initialize import initialize
 from noisyor.learning.state import (
@@ -39,6 +39,7 @@ from noisyor.learning.state import (
 )
 from noisyor.learning.train import default_method, train
 from noisyor.learning.validation import (
+    SizeCurve,
     choose_size,
     estimate_log_p,
     prune_hidden,
@@ -185,7 +186,7 @@ def _saved_start(graph: Network, context: Context) -> Network | None:
 _SWEEPS = 40
 """Rounds of Gibbs sampling after a search or a first training."""
 
-_REFIT_SWEEPS = 20
+_REFIT_SWEEPS = 40
 """Rounds of Gibbs sampling that adapt the remaining causes after some were dropped."""
 
 _MAX_ENTRIES = 2**23
@@ -249,8 +250,8 @@ def learn_factors(
         is 0.0001 and they switch nothing on (``settings["n_unused"]``). ``"auto"`` takes the fewest
         causes within one standard error of the best held-out log-likelihood: a quarter of the rows
         is held out, one search runs on the others, its causes are ranked, and
-        ``settings["n_components_curve"]`` lists the log-likelihood by number. Exact Boolean factors
-        are all kept.
+        ``settings["n_components_curve"]`` lists the log-likelihood by number. As many causes
+        learned anew replace them if that is better. Exact Boolean factors are all kept.
     objective : what the causes are fitted for.
 
         * ``"mdl"``: few causes, each supported by the data (minimum description length), found by
@@ -401,7 +402,7 @@ class _FactorSearch:
         return "mdl" if ratio <= most else "likelihood"
 
     def _start_auto(self, objective: str) -> _Start:
-        """Choose the number of causes from one search, by validation rows."""
+        """Choose the number of causes, by validation rows."""
         context, seed = self.context, self.context.seed
         if self.rows.total_weight < _FEW_ROWS:
             if objective == "likelihood":
@@ -412,36 +413,39 @@ class _FactorSearch:
             return _Start(*self._by_search(self.rows, objective), settings={})
         training, validation = split_validation(self.rows, seed)
         if objective == "likelihood":
-            most = max(1, min(_MAX_CAUSES, round(training.total_weight) // _ROWS_PER_CAUSE))
-            with context.job.until(_SHARE_OF_SEARCH):
-                network = learn_causes(training, most, context, class_shares=(1.0,))
-        else:
-            with context.job.until(_SHARE_OF_SEARCH):
-                found = self._search(training, "auto", "mdl")
-            network, _ = self._network_of(found, training.total_weight)
-            if max(found.rates) < EXACT:
-                # Exact factors: all are kept, and their parameters are counted in all rows.
-                network, _ = self._network_of(_recounted(found, self.rows, context))
-                return _Start(network, is_converged=True, settings={})
-            network = self._gibbs(network, training, _SWEEPS)
-        gibbs = partial(
-            self._gibbs, smooth_to="frequency" if objective == "likelihood" else "failure"
-        )
-        refit = partial(
-            gibbs, rows=training, sweeps=_REFIT_SWEEPS, max_entries=_MAX_ENTRIES_OF_SIZES
-        )
+            return self._by_likelihood(training, validation)
+        with context.job.until(_SHARE_OF_SEARCH):
+            found = self._search(training, "auto", "mdl")
+        network, _ = self._network_of(found, training.total_weight)
+        if max(found.rates) < EXACT:
+            # Exact factors: all are kept, and their parameters are counted in all rows.
+            network, _ = self._network_of(_recounted(found, self.rows, context))
+            return _Start(network, is_converged=True, settings={})
+        network = self._gibbs(network, training, _SWEEPS)
         with context.job.until(_SHARE_OF_SIZES):
-            network, curve = choose_size(network, training, validation, refit, context)
-        if objective == "likelihood" and curve is not None:
-            network = self._relearned(network, training, validation)
-        network = gibbs(network, self.rows, _SWEEPS)
-        settings = {} if curve is None else {"n_components_curve": curve._asdict()}
-        return _Start(network, objective == "likelihood", settings)
+            network, curve = choose_size(
+                network, training, validation, self._refit_with(training), context
+            )
+        network = self._gibbs(network, self.rows, _SWEEPS)
+        return _Start(network, is_converged=False, settings=_settings_of(curve))
 
-    def _relearned(
-        self, network: Network, training: Observations, validation: Observations
-    ) -> Network:
-        """Return as many causes learned from their own start, if they describe rows better.
+    def _by_likelihood(self, training: Observations, validation: Observations) -> _Start:
+        """Choose the number of causes by the likelihood of validation rows."""
+        context = self.context
+        most = max(1, min(_MAX_CAUSES, round(training.total_weight) // _ROWS_PER_CAUSE))
+        with context.job.until(_SHARE_OF_SEARCH):
+            causes = start_causes(training, most, context)
+        refit = self._refit_with(training, smoothing=causes.smoothing, smooth_to="frequency")
+        with context.job.until(_SHARE_OF_SIZES):
+            network, curve = choose_size(causes.network, training, validation, refit, context)
+        causes = causes._replace(network=network)
+        if curve is not None:
+            causes = self._better(causes, training, validation)
+        network = finish_causes(causes, self.rows, context)
+        return _Start(network, is_converged=True, settings=_settings_of(curve))
+
+    def _better(self, causes: Causes, training: Observations, validation: Observations) -> Causes:
+        """Return these causes, or a start of as many others that lead to better ones.
 
         What is left of more causes is a good start for rows that were sampled from a noisy-OR
         model, and for many other tables it is not.
@@ -449,11 +453,25 @@ class _FactorSearch:
         # The store holds the start of the network that the causes were chosen from.
         context = self.context.with_(store=CheckpointStore())
         try:
-            other = learn_causes(training, network.n_hidden, context)
-            scores = [estimate_log_p(one, validation, context).mean for one in (network, other)]
+            start = start_causes(training, causes.network.n_hidden, context)
+            learned = finish_causes(start, training, context, is_trial=True)
+            scores = [
+                estimate_log_p(network, validation, context).mean
+                for network in (causes.network, learned)
+            ]
         except TimeUpError:
-            return network
-        return other if scores[1] > scores[0] else network
+            return causes
+        return start if scores[1] > scores[0] else causes
+
+    def _refit_with(self, rows: Observations, **smoothing: Any) -> Callable[[Network], Network]:
+        """Return the function that adapts causes to rows after others were dropped."""
+        return partial(
+            self._gibbs,
+            rows=rows,
+            sweeps=_REFIT_SWEEPS,
+            max_entries=_MAX_ENTRIES_OF_SIZES,
+            **smoothing,
+        )
 
     def _by_search(self, rows: Observations, objective: str) -> tuple[Network, bool]:
         """Search for factors, learn their parameters, and drop causes without support."""
@@ -494,7 +512,7 @@ class _FactorSearch:
         rows: Observations,
         sweeps: int,
         max_entries: int = _MAX_ENTRIES,
-        smooth_to: Any = "failure",
+        **smoothing: Any,
     ) -> Network:
         """Estimate the parameters by Gibbs sampling, on a sample if the table is large."""
         context = self.context
@@ -503,10 +521,10 @@ class _FactorSearch:
             network,
             some,
             sweeps=sweeps,
-            smooth_to=smooth_to,
             seed=context.seed,
             engine=context.engine,
             progress=context.job,
+            **smoothing,
         )
 
     def _save(self, start: _Start) -> None:
@@ -532,6 +550,10 @@ class _FactorSearch:
         if not is_right:
             raise CheckpointError("the checkpoint does not describe the start of a fit")
         return _Start(graph.with_theta(theta), is_converged, settings)
+
+
+def _settings_of(curve: SizeCurve | None) -> dict[str, Any]:
+    return {} if curve is None else {"n_components_curve": curve._asdict()}
 
 
 def _graph(n_visible: int, n_hidden: int) -> Network:

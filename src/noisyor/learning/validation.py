@@ -51,6 +51,13 @@ _STEP, _CLEARLY = 0.75, 4.0
 standard errors worse than the best."""
 
 
+_RESOLUTION = 0.05
+"""Sizes that differ by at most this share are not told apart, if they are above 20."""
+
+_MOST_DOUBLINGS = 6
+"""Binary logarithm of the largest number of chains for one row."""
+
+
 class Validation(NamedTuple):
     """Scores of the held-out rows, or of the training rows if no rows were held out.
 
@@ -158,6 +165,17 @@ class SizeCurve(NamedTuple):
         errors = [0.0 if s == best else e.standard_error for s, e in zip(sizes, lost, strict=True)]
         return cls(chosen, sizes, means, errors, round(float(weights.sum())))
 
+    def between(self) -> int | None:
+        """Return a size to score next: beside the best one or below the chosen one; or None."""
+        sizes, best = self.n_components, int(np.argmax(self.log_p))
+        chosen = sizes.index(self.chosen)
+        for lower, upper in ((best - 1, best), (best, best + 1), (chosen - 1, chosen)):
+            if lower >= 0 and upper < len(sizes):
+                gap = sizes[upper] - sizes[lower]
+                if gap > max(1.0, _RESOLUTION * sizes[upper]):
+                    return sizes[lower] + gap // 2
+        return None
+
     def below_best(self, size: int) -> float:
         """Return how far a size is below the best, in standard errors."""
         index = self.n_components.index(size)
@@ -175,15 +193,25 @@ def split_validation(rows: Observations, seed: int) -> tuple[Observations, Obser
     return training, validation
 
 
-def estimate_log_p(network: Network, validation: Observations, context: Context) -> LogProbability:
+def estimate_log_p(network: Network, validation: Observations, context: Context) -> Score:
     """Estimate log p of validation rows, to compare networks.
 
     Two chains per row are enough: a choice depends more on the number of rows than on the error of
-    each estimate.
+    each estimate. A row that occurs w times has about 2w chains, because its error counts w times.
     """
-    return log_probability(
-        network, validation, n_chains=2, seed=context.seed, engine=context.engine
-    )
+    rows, numbers = validation.unique_rows()
+    chains = 2 ** np.clip(np.floor(np.log2(2.0 * rows.row_weights)), 1, _MOST_DOUBLINGS)
+    value = np.zeros(rows.n_rows)
+    for number in np.unique(chains):
+        some = np.flatnonzero(chains == number)
+        value[some] = log_probability(
+            network,
+            rows.take(some),
+            n_chains=int(number),
+            seed=context.seed,
+            engine=context.engine,
+        ).per_row
+    return Score(value[numbers], weights=validation.weights)
 
 
 def choose_size(
@@ -197,10 +225,10 @@ def choose_size(
 
     The hidden nodes are ranked once, by how far the bound of the training rows falls without each.
     Networks of the first nodes of that list are refitted and scored: at first each size is three
-    quarters of the one before, until one is clearly worse than the best; then sizes between the
-    chosen one and the next smaller one, by bisection. If no size is more than one standard error
-    better than independent columns, one hidden node is chosen. When the time limit is reached, the
-    choice is among the sizes scored so far.
+    quarters of the one before, until one is clearly worse than the best; then, by bisection, sizes
+    around the best one and below the chosen one. If no size is more than one standard error better
+    than independent columns, one hidden node is chosen. When the time limit is reached, the choice
+    is among the sizes scored so far.
 
     Parameters
     ----------
@@ -237,11 +265,7 @@ def choose_size(
             while size > 1 and curve.below_best(size) <= _CLEARLY:
                 size = max(1, int(size * _STEP))
                 curve = score(size, bar)
-            while True:
-                smaller = [size for size in curve.n_components if size < curve.chosen]
-                between = (max(smaller, default=curve.chosen) + curve.chosen) // 2
-                if between in per_row:
-                    break
+            while (between := curve.between()) is not None:
                 curve = score(between, bar)
             independent = independent_columns(training).log_probability(validation)
             best = curve.n_components[int(np.argmax(curve.log_p))]
