@@ -181,6 +181,7 @@ def model():
         (lambda m: BMF(3, objective="mld").fit(X), "'mdl'"),
         (lambda m: BMF(3, method="mean-field").fit(X), "MaxProduct()"),
         (lambda m: BMF(3, time_limit="1m").fit(X), "'1m'"),
+        (lambda m: BMF(3, resume=True).fit(X), "checkpoint"),
         (lambda m: BMF(3).transform(X), "call fit first"),
         (lambda m: BMF(3).save("m.safetensors"), "call fit first"),
         (lambda m: BMF(1, steps=2).fit(X).transform(X[:, :4]), "expecting 9"),

@@ -63,3 +63,11 @@ def test_odd_rows_are_listed(tmp_path, capsys):
     assert [odd["row"] for odd in json.loads(capsys.readouterr().out)["odd"]] == [1, 0]
     assert main(["explain", model, data, "--odd", "2", "--rows", "0"]) == 2
     assert main(["explain", model, "--observe", "0", "--odd", "2"]) == 2
+
+
+def test_columns_that_are_never_1_are_named(tmp_path, capsys):
+    table = "a,b,c,d\n" + "1,1,0,0\n0,1,0,1\n" * 5
+    (tmp_path / "table.csv").write_text(table)
+    out = str(tmp_path / "model.safetensors")
+    assert main(["fit", str(tmp_path / "table.csv"), "--components", "1", "--out", out]) == 0
+    assert "never 1: c\n" in capsys.readouterr().out

@@ -640,6 +640,7 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
     lines = [
         f"data    {rows}, {data.n_visible:,} columns, {100 * share:.1f} % ones"
         + (f", {data.n_missing:,} missing" if data.n_missing else ""),
+        *_empty_lines(fitted),
         f"model   {fitted.kind}, {_causes(network, settings)}: {out}",
         *_score_lines(scores, where),
         *_curve_lines(settings),
@@ -654,6 +655,18 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
         if n_used > _SHOWN:
             lines.append(f"  ... and {n_used - _SHOWN:,} more: noisyor info {out}")
     return lines
+
+
+def _empty_lines(fitted: Fitted) -> list[str]:
+    """Name the columns without a single 1, which a user may not expect; pixels have no names."""
+    import numpy as np
+
+    rows = fitted.table.observations
+    empty = np.setdiff1d(np.arange(rows.n_visible), rows.columns).tolist()
+    if fitted.kind == "features" or not empty:
+        return []
+    names = [rows.column_names[j] if rows.column_names else str(j) for j in empty]
+    return [f"        columns that are never 1: {common.few(names)}"]
 
 
 def _score_lines(scores: Validation, where: str) -> list[str]:

@@ -631,7 +631,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return get_engine(n_threads=None if self.n_jobs == -1 else self.n_jobs)
 
     def _run_options(self) -> dict[str, Any]:
-        if self.checkpoint is None:
+        if self.checkpoint is None and not self.resume:
             return {}
         return {"checkpoint": self.checkpoint, "resume": self.resume}
 
