@@ -50,6 +50,10 @@ COMMANDS = {
     ],
 }
 
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"}
+"""Keeps freed memory in the process. Otherwise some processes, by chance and with either tree,
+return it after every update and spend as long on page faults as on inference."""
+
 
 # ---- updates and other calls
 
@@ -62,7 +66,7 @@ def start(tree: Path) -> Worker:
     worker = Worker(
         [sys.executable, "-W", "ignore", str(Path(__file__).with_name("_commit_worker.py"))],
         {"command": "source"},
-        {**os.environ, "PYTHONPATH": str(source)},
+        {**os.environ, **KEEP_MEMORY, "PYTHONPATH": str(source)},
     )
     if Path(worker.first["source"]) != source:
         raise SystemExit(f"the process measures {worker.first['source']}, not {source}")
