@@ -11,6 +11,7 @@ from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.context import Context
 from noisyor.errors import InvalidSettingError
 from noisyor.inference import log_probability
+from noisyor.learning.causes import start_causes
 from noisyor.learning.recipes import _code_length_ratio
 from noisyor.learning.validation import (
     SizeCurve,
@@ -195,6 +196,20 @@ class TestNumber:
         for row, n_chains in ((0, 2), (1, 8), (8, 64)):
             alone = nor.inference.log_probability(network, rows[[row]], n_chains=n_chains)
             assert found.per_row[row] == alone.per_row[0]
+
+    def test_more_causes_are_started_until_rows_gain_nothing(self, monkeypatch):
+        started = []
+
+        def start(rows, n_components, context):
+            started.append(n_components)
+            return start_causes(rows, n_components, context)
+
+        monkeypatch.setattr("noisyor.learning.recipes.start_causes", start)
+        options = {"objective": "likelihood", "progress": False}
+        fitted = nor.learn_factors(faint_causes(900)[:, :12], "auto", **options)
+        assert started[:2] == [8, 32]  # and not 128 for four causes
+        assert 128 not in started
+        assert started[-1] == fitted.network.n_hidden <= 8
 
     def test_sizes_follow_one_ranking(self, monkeypatch):
         rows = Observations.of(faint_causes(400))

@@ -79,7 +79,8 @@ def learn_causes(rows: Observations, n_components: int, context: Context) -> Net
 def start_causes(rows: Observations, n_components: int, context: Context) -> Causes:
     """Return the best of three starts after some rounds, from the checkpoint if it has it."""
     learner = _Learner(_sampled(rows, context), n_components, context)
-    kept = context.store.load("causes")
+    name = f"causes {learner.n_components}"
+    kept = context.store.load(name)
     if kept is not None:
         graph = bipartite(rows.n_visible, learner.n_components, noise="per_visible")
         theta = np.array(kept.numbers("theta", graph.n_params))
@@ -87,7 +88,7 @@ def start_causes(rows: Observations, n_components: int, context: Context) -> Cau
     found = learner.start()
     if not context.job.is_cut_short:
         smoothing = np.array([found.smoothing])
-        context.store.save("causes", {"theta": found.network.theta, "smoothing": smoothing})
+        context.store.save(name, {"theta": found.network.theta, "smoothing": smoothing})
     return found
 
 

@@ -195,9 +195,9 @@ _MAX_ENTRIES = 2**23
 _MAX_ENTRIES_OF_SIZES = 2**22
 """Above this many entries, numbers of causes are compared on a random subset of the rows."""
 
-_MAX_CAUSES, _ROWS_PER_CAUSE = 128, 5
-"""Largest number of causes in a search for their number, and smallest number of training rows for
-each of them. The surplus costs time and no accuracy, since validation rows choose."""
+_FIRST_CAUSES, _MAX_CAUSES, _ROWS_PER_CAUSE = 8, 128, 5
+"""Smallest and largest number of causes that a search for their number starts with, and smallest
+number of training rows for each cause."""
 
 _SHARE_OF_SEARCH, _SHARE_OF_SIZES = 0.6, 0.8
 """Share of a time limit after which the search ends, and the comparison of sizes."""
@@ -435,7 +435,7 @@ class _FactorSearch:
         context = self.context
         most = max(1, min(_MAX_CAUSES, round(training.total_weight) // _ROWS_PER_CAUSE))
         with context.job.until(_SHARE_OF_SEARCH):
-            causes = start_causes(training, most, context)
+            causes = self._surplus(training, validation, most)
         refit = self._refit_with(training, smoothing=causes.smoothing, smooth_to="frequency")
         with context.job.until(_SHARE_OF_SIZES):
             network, curve = choose_size(causes.network, training, validation, refit, context)
@@ -444,6 +444,28 @@ class _FactorSearch:
             causes = self._better(causes, training, validation)
         network = finish_causes(causes, self.rows, context)
         return _Start(network, is_converged=True, settings=_settings_of(curve))
+
+    def _surplus(self, training: Observations, validation: Observations, most: int) -> Causes:
+        """Return the start of more causes than validation rows need, or of as many as time allows.
+
+        The number is quadrupled until validation rows gain nothing.
+        """
+        context, number = self.context, min(_FIRST_CAUSES, most)
+        causes = start_causes(training, number, context)
+        try:
+            score = estimate_log_p(causes.network, validation, context).mean
+            while number < most:
+                number = min(4 * number, most)
+                more = start_causes(training, number, context)
+                if context.job.is_cut_short:
+                    break
+                before, causes = score, more
+                score = estimate_log_p(causes.network, validation, context).mean
+                if score <= before:
+                    break
+        except TimeUpError:
+            pass
+        return causes
 
     def _better(self, causes: Causes, training: Observations, validation: Observations) -> Causes:
         """Return these causes, or a start of as many others that lead to better ones.
