@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,8 +117,10 @@ def fit(folder: Path) -> str:
         command("resume", str(model), *common, allowed=(0, 1))
     elif not model.exists() or leftovers(folder):  # killed at its very end: the next run tidies up
         data = folder / "x.csv"
-        if not data.exists():  # a rival may be reading it
-            data.write_text(table())
+        if not data.exists():  # a rival may be reading it, and a kill may come in between
+            part = folder / f"x.{os.getpid()}.part"
+            part.write_text(table())
+            part.replace(data)
         fixed = ("--kind", "topics", "--layers", "2", "--steps", "60")
         again = ("--force",) if model.exists() else ()
         command("fit", str(data), "--out", str(model), *fixed, *common, *again, allowed=(0, 1))

@@ -163,3 +163,27 @@ def test_the_first_checkpoint_is_announced_once(capsys):
         assert capsys.readouterr().err.count("noisyor resume zoo.safetensors") == 1
     finally:
         LOG.setLevel(level)
+
+
+@pytest.mark.parametrize("n_removed", [0, 1, 2])
+def test_a_kill_while_files_are_removed_leaves_a_run_that_resumes(tmp_path, monkeypatch, n_removed):
+    table = tmp_path / "table.csv"
+    table.write_text("a,b,c\n" + "1,1,0\n0,0,1\n" * 10)
+    model, unlink, left = tmp_path / "m.safetensors", Path.unlink, [n_removed]
+
+    def removed(path, missing_ok=False):
+        if ".checkpoint" in path.name and path.exists():
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", removed)
+    fit = ["fit", str(table), "--components", "2", "--steps", "5", "--quiet", "--out", str(model)]
+    assert main(fit) == 130
+    monkeypatch.undo()
+    if Path(f"{model}.checkpoint.json").exists():
+        assert main(["resume", str(model), "--quiet"]) == 0
+    else:
+        assert main([*fit, "--force"]) == 0
+    assert [path.name for path in tmp_path.glob("*.checkpoint*")] == []

@@ -290,8 +290,8 @@ class RunFiles(NamedTuple):
         return self.checkpoint.exists() or self.search.exists()
 
     def remove(self) -> None:
-        """Remove all but the model."""
-        for path in (self.plan, self.checkpoint, self.search):
+        """Remove all but the model; the plan last, because a state without it cannot continue."""
+        for path in (self.checkpoint, self.search, self.plan):
             path.unlink(missing_ok=True)
 
     def check_foreign(self) -> None:
