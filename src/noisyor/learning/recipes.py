@@ -251,8 +251,9 @@ def learn_factors(
         is 0.0001 and they switch nothing on (``settings["n_unused"]``). ``"auto"`` takes the fewest
         causes within one standard error of the best held-out log-likelihood: a quarter of the rows
         is held out, one search runs on the others, its causes are ranked, and
-        ``settings["n_components_curve"]`` lists the log-likelihood by number. As many causes
-        learned anew replace them if that is better. Exact Boolean factors are all kept.
+        ``settings["n_components_curve"]`` lists the log-likelihood by number. The same
+        number of causes is also learned from a new start; the better of the two is kept. Exact
+        Boolean factors are all kept.
     objective : what the causes are fitted for.
 
         * ``"mdl"``: few causes, each supported by the data (minimum description length), found by
@@ -473,8 +474,7 @@ class _FactorSearch:
         What is left of more causes is a good start for rows that were sampled from a noisy-OR
         model, and for many other tables it is not.
         """
-        # The store holds the start of the network that the causes were chosen from.
-        context = self.context.with_(store=CheckpointStore())
+        context = self.context
         try:
             start = start_causes(training, causes.network.n_hidden, context)
             learned = finish_causes(start, training, context, is_trial=True)

@@ -50,12 +50,11 @@ _STEP, _CLEARLY = 0.75, 4.0
 """Ratio of two successive sizes that are compared. Sizes are compared down to one that is this many
 standard errors worse than the best."""
 
-
 _RESOLUTION = 0.05
 """Sizes that differ by at most this share are not told apart, if they are above 20."""
 
-_MOST_DOUBLINGS = 6
-"""Binary logarithm of the largest number of chains for one row."""
+_MAX_CHAINS = 64
+"""Largest number of chains for a row that occurs often."""
 
 
 class Validation(NamedTuple):
@@ -200,7 +199,8 @@ def estimate_log_p(network: Network, validation: Observations, context: Context)
     each estimate. A row that occurs w times has about 2w chains, because its error counts w times.
     """
     rows, numbers = validation.unique_rows()
-    chains = 2 ** np.clip(np.floor(np.log2(2.0 * rows.row_weights)), 1, _MOST_DOUBLINGS)
+    # Powers of two, so that few calls have all rows.
+    chains = 2 ** np.floor(np.log2(np.clip(2.0 * rows.row_weights, 2, _MAX_CHAINS)))
     value = np.zeros(rows.n_rows)
     for number in np.unique(chains):
         some = np.flatnonzero(chains == number)
