@@ -228,12 +228,13 @@ def _command(data: Callable[[], Any], *arguments: str) -> Work:
 
     def run(model: Path, table_file: Path, trap: Trap) -> Outcome:
         told = io.StringIO()
-        line = ["fit", str(table_file), *arguments, "--out", str(model)]
-        if Path(f"{model}.checkpoint.json").exists():
-            line = ["resume", str(model)]
+        line = ["fit", str(table_file), *arguments, "--out", str(model), "--resume"]
+        left = list(model.parent.glob("*.checkpoint*"))
+        if model.exists() and left:  # killed at its very end
+            line.append("--force")
         if trap.limit is not None:
             line += ["--time-limit", str(trap.limit)]
-        if not model.exists() or line[0] == "resume":
+        if left or not model.exists():
             with redirect_stdout(told), redirect_stderr(told):
                 code = noisyor([*line, "--threads", "1", "--quiet"])
             if code == 130:
@@ -497,9 +498,7 @@ def run_with_signals(random: np.random.Generator) -> str:
         for model in models:
             while not model.exists():
                 line = ["fit", str(Path(folder) / "table.npy"), "--components", "3"]
-                line += ["--steps", "20000", "--out", str(model)]
-                if Path(f"{model}.checkpoint.json").exists():
-                    line = ["resume", str(model)]
+                line += ["--steps", "20000", "--out", str(model), "--resume"]
                 process = subprocess.Popen(
                     [sys.executable, "-c", code, *line, "--threads", "1", "--quiet"],
                     stderr=subprocess.PIPE,

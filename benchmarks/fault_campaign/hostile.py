@@ -20,7 +20,6 @@ import scipy.sparse as sp
 import noisyor as nor
 from fault_campaign import works
 from fault_campaign.case import Attempt, Case, Loss
-from noisyor.cli.fit import Plan
 from noisyor.cli.main import main
 from noisyor.data.observations import Observations
 from noisyor.engines.registry import get_engine
@@ -239,32 +238,6 @@ def metadata(random: Random, folder: Path) -> str:
     return READ
 
 
-def plans(random: Random, folder: Path) -> str:
-    """Change a plan: it must not overwrite any file but the model that was asked for."""
-    foreign = folder / "precious"
-    foreign.write_text("mine")
-    _model(folder).unlink()
-    plan = Plan(
-        data=str(folder / "rows.csv"),
-        kind="factors",
-        reading={},
-        settings={"n_components": 2, "steps": 2, "batch_size": 10, "init": "data"},
-        held_out=None,
-        seed=0,
-    )
-    kept = folder / "m.checkpoint.json"
-    plan.write(kept)
-    record = with_something_odd(random, json.loads(kept.read_text()))
-    if isinstance(record, dict) and random.random() < 0.3:
-        record[random.choice(["out", "checkpoint", "data"])] = str(foreign)
-    kept.write_text(json.dumps(record))
-    given = random.choice(["m", "m.checkpoint", "m.checkpoint.json"])
-    found = _command(["resume", str(folder / given), "--quiet", "--steps", "1"])
-    if foreign.read_text() != "mine":
-        raise Loss("a plan decided where to write")
-    return found
-
-
 def checkpoints(random: Random, folder: Path) -> str:
     """Damage a checkpoint: a `CheckpointError`, or the result of an undisturbed run."""
     path, engine = folder / "run", get_engine(n_threads=1)
@@ -403,7 +376,6 @@ def extremes(random: Random, folder: Path) -> str:
 KINDS: dict[str, Kind] = {
     "hostile model": models,
     "hostile metadata": metadata,
-    "hostile plan": plans,
     "hostile checkpoint": checkpoints,
     "hostile table": tables,
     "hostile folder": folders,

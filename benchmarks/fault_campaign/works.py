@@ -110,12 +110,10 @@ def hybrid(folder: Path) -> str:
 
 
 def fit(folder: Path) -> str:
-    """Run `noisyor fit`, or `noisyor resume` if a run was stopped."""
-    model, kept = folder / "m.safetensors", folder / "m.safetensors.checkpoint.json"
-    common = ("--quiet", "--threads", "1")
-    if kept.exists():
-        command("resume", str(model), *common, allowed=(0, 1))
-    elif not model.exists() or leftovers(folder):  # killed at its very end: the next run tidies up
+    """Run `noisyor fit`, which continues a run that was stopped."""
+    model = folder / "m.safetensors"
+    common = ("--quiet", "--threads", "1", "--resume")
+    if not model.exists() or leftovers(folder):  # killed at its very end: the next run tidies up
         data = folder / "x.csv"
         if not data.exists():  # a rival may be reading it, and a kill may come in between
             part = folder / f"x.{os.getpid()}.part"
@@ -124,8 +122,8 @@ def fit(folder: Path) -> str:
         fixed = ("--kind", "topics", "--layers", "2", "--steps", "60")
         again = ("--force",) if model.exists() else ()
         command("fit", str(data), "--out", str(model), *fixed, *common, *again, allowed=(0, 1))
-    if kept.exists() or Path(str(kept).removesuffix(".json")).exists():
-        raise Loss("plan or checkpoint of a finished run are left")
+    if Path(f"{model}.checkpoint").exists():
+        raise Loss("the checkpoint of a finished run is left")
     learned, metadata = nor.io.load_model(model)
     return json.dumps([learned.theta.tolist(), metadata["curve"], metadata["metrics"]])
 

@@ -18,7 +18,7 @@ from noisyor.io.model_file import load_model
 from noisyor.tables import ReadOptions
 from noisyor.tables.table import read_table
 
-COMMANDS = ("fit", "resume", "explain", "evaluate", "info")
+COMMANDS = ("fit", "explain", "evaluate", "info")
 pytestmark = pytest.mark.usefixtures("patients_folder")
 
 

@@ -1,4 +1,4 @@
-"""Model files and plans that are well formed and mean harm, or nothing: one line, no traceback."""
+"""Model files that are well formed and mean harm, or nothing: one line, no traceback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import noisyor as nor
-from noisyor.cli.fit import Plan
 from noisyor.cli.main import main
 from noisyor.errors import ModelFileError
 from noisyor.model.names import hidden_names
@@ -69,67 +68,6 @@ def test_metadata_of_any_kind(capsys, metadata):
     except nor.errors.NoisyOrError:
         return
     assert model.transform(nor.Observations.of(np.eye(4))).shape == (4, 2)
-
-
-def plan(**changes: object) -> dict[str, object]:
-    """The record of a stopped run of ``m``, changed."""
-    kept = Plan(
-        data="rows.csv",
-        kind="factors",
-        reading={},
-        settings={"n_components": 2, "steps": 1, "init": "data"},
-        held_out=None,
-        seed=0,
-    )
-    path = Path("m.checkpoint.json")
-    kept.write(path)
-    record = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps(record))
-    return record
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"data": 5},
-        {"data": "a\0b"},
-        {"out": False},
-        {"kind": "network"},
-        {"reading": []},
-        {"reading": {"id_column": 0}},
-        {"settings": "nan"},
-        {"settings": {"n_components": -1}},
-        {"settings": {"colour": 1}},
-        {"settings": 1},
-        {"settings": {"init": 0}},
-        {"settings": {"steps": "x"}},
-        {"settings": {"checkpoint": "elsewhere"}},
-        {"held_out": "half"},
-        {"seed": 0.5},
-        {"seed": {}},
-    ],
-    ids=str,
-)
-def test_plans_of_any_kind(capsys, changes):
-    plan(**changes)
-    assert refused_or_done(capsys, "resume", "m", "--quiet") == 2
-
-
-def test_a_plan_does_not_say_where_the_model_goes(capsys):
-    Path("precious.txt").write_text("mine")
-    plan(out=str(Path("precious.txt").absolute()))
-    assert refused_or_done(capsys, "resume", "m", "--quiet") == 2
-    assert Path("precious.txt").read_text() == "mine"
-
-
-@pytest.mark.parametrize("foreign", ["m", "m.checkpoint"])
-def test_files_of_others_are_not_replaced(capsys, foreign):
-    plan()
-    Path(foreign).write_text("mine")
-    assert main(["resume", "m", "--quiet"]) == 2
-    assert "was not written by" in capsys.readouterr().err
-    assert Path(foreign).read_text() == "mine"
-    assert Path("m.checkpoint.json").exists()
 
 
 def test_a_saved_estimator_does_not_say_where_to_write(tmp_path):
@@ -192,12 +130,6 @@ class TestLongNames:
             2, 1, failure_probability=0.1, visible_names=["a" * 10**6, "b" * 10**6]
         )
         assert len(hidden_names(network, "factors")[0]) < 300
-
-
-def test_a_plan_of_another_version(capsys):
-    plan(format="noisyor-fit-plan-1")
-    assert main(["resume", "m"]) == 2
-    assert "another version" in capsys.readouterr().err
 
 
 def test_names_do_not_steer_the_terminal(capsys):

@@ -1,56 +1,34 @@
-"""`noisyor fit` and `noisyor resume`: from a data file to a model file, with stops in between.
+"""`noisyor fit`: from a data file to a model file, with stops in between.
 
-The settings of a run are kept as a plan beside its checkpoint, so that a run that was stopped at
-any moment can continue. All files of a run lie beside the model file and are removed at the end.
+Checkpoints lie beside the model file and are removed at the end. The same command with ``--resume``
+continues a run that was stopped.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-import os
-import reprlib
 import shlex
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from noisyor._util.validation import (
-    BELOW_ONE,
-    COUNT_OR_ZERO,
-    OPTIONS,
-    PATH,
-    Rule,
-    check_seed,
-    check_settings,
-    choice,
-    or_none,
-)
+from noisyor._util.validation import OPTIONS
 from noisyor.cli import common
-from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
+from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.options import FORMATS, ending_of
 
 if TYPE_CHECKING:
     from noisyor.estimators.base import NoisyOrEstimator
     from noisyor.learning.validation import Validation
     from noisyor.model.network import Network
-    from noisyor.tables import Table
+    from noisyor.tables import ReadOptions, Table
 
 KINDS = ("factors", "topics", "features")
-_SETTINGS = (
-    *("n_components", "objective", "n_layers", "feature_shape", "init"),
-    *("steps", "batch_size", "learning_rate"),
-)
-"""Settings that have a flag, see the table of options."""
-
-_PLAN_FORMAT = "noisyor-fit-plan-3"
-_MAX_PLAN_BYTES = 2**20
 
 
 @click.command()
@@ -94,6 +72,7 @@ _MAX_PLAN_BYTES = 2**20
 @common.seed_option
 @common.threads_option
 @common.time_limit_option
+@click.option("--resume", is_flag=True, help="Continue a run that was stopped, if there is one.")
 @common.force_option("Replace MODEL if it exists.")
 @common.reading_options
 @common.json_option
@@ -108,6 +87,7 @@ def fit(
     seed: int,
     threads: int | None,
     time_limit: float | None,
+    resume: bool,
     force: bool,
     reading: dict[str, Any],
     as_json: bool,
@@ -120,8 +100,8 @@ def fit(
     folder of .png images, or a list of baskets (--format baskets). Entries are 0, 1 or missing
     (empty, NA, ?).
 
-    Ctrl-C keeps the best model so far: `noisyor resume MODEL` continues the run, and `noisyor
-    resume MODEL --time-limit 1` writes that model. Exit code 1: the model was written, but no row
+    Ctrl-C keeps the best model so far: the same command with --resume continues the run, and with
+    --resume --time-limit 1 it writes that model. Exit code 1: the model was written, but no row
     that it was evaluated on has an active cause.
 
     \b
@@ -144,77 +124,31 @@ def fit(
     from noisyor._util.files import locked
     from noisyor.tables import ReadOptions
 
-    plan = Plan(
-        data=str(data),
+    run = Run(
+        data=data,
+        files=RunFiles(out),
         kind=kind,
-        reading=ReadOptions(**reading).to_json(),
+        reading=ReadOptions(**reading),
         settings=given,
         held_out=held_out,
         seed=seed,
         resamples=resamples,
+        threads=threads,
+        time_limit=time_limit,
+        progress=not (quiet or as_json),
+        resume=resume,
     )
     with locked(out, "noisyor fit"):
         _check_paths(data, out, force)  # again: now nobody else can change them
-        files = RunFiles(out)
-        if files.plan.exists():
+        if run.files.are_kept() and not resume:
             if not force:
                 raise InvalidSettingError(
-                    f"{files.checkpoint} holds a run that was stopped; `noisyor resume {out}` "
-                    "continues it, --force begins anew"
+                    f"{run.files.checkpoint} holds a run that was stopped; the same command with "
+                    "--resume continues it, --force begins anew"
                 )
-            read_plan(files.plan)
-            files.check_foreign()  # files that are not ours are never deleted
-            files.remove()
-        fitted = _run(plan, out, threads, time_limit, not (quiet or as_json), resuming=False)
+            run.files.remove()
+        fitted = _read_and_fit(run)
     return print_summary(fitted, data, out, as_json, quiet)
-
-
-@click.command()
-@click.argument("model", type=common.PATH, metavar="MODEL")
-@common.table_option("steps", help="Updates in total.")
-@click.option(
-    "--data", type=common.PATH, metavar="DATA", help="Path of the data, if they were moved."
-)
-@common.threads_option
-@common.time_limit_option
-@common.json_option
-@common.quiet_option
-def resume(
-    model: Path,
-    steps: int | None,
-    data: Path | None,
-    threads: int | None,
-    time_limit: float | None,
-    as_json: bool,
-    quiet: bool,
-) -> int:
-    """Continue the run of MODEL that was stopped.
-
-    It ends as if it had never been stopped, to the last bit.
-
-    \b
-    Examples:
-      noisyor resume zoo.safetensors
-      noisyor resume zoo.safetensors --time-limit 1
-    """
-    from noisyor._util.files import check_target, locked
-    from noisyor.io.model_file import is_sealed
-
-    files = RunFiles(model)
-    if not files.plan.is_file():
-        raise InvalidSettingError(f"{model}: there is no run that was stopped")
-    check_target(model, is_sealed, "noisyor as a model")
-    files.check_foreign()
-    with locked(model, "noisyor resume"):
-        if not files.plan.exists():
-            raise InvalidSettingError(f"{files.plan}: the run has ended in the meantime")
-        plan = read_plan(files.plan)
-        if data is not None:
-            plan = replace(plan, data=str(data))
-        if steps is not None:
-            plan = replace(plan, settings={**plan.settings, "steps": steps})
-        fitted = _run(plan, model, threads, time_limit, not (quiet or as_json), resuming=True)
-    return print_summary(fitted, Path(plan.data), model, as_json, quiet)
 
 
 def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) -> str | None:
@@ -247,7 +181,9 @@ def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) ->
 
 def _check_paths(data: Path, out: Path, force: bool) -> None:
     """Reject missing data, and paths occupied by files that noisyor did not create."""
+    from noisyor._util.files import check_target
     from noisyor.io.model_file import is_sealed
+    from noisyor.learning.state import is_checkpoint
 
     if not data.exists():
         raise InvalidSettingError(f"{data} does not exist")
@@ -256,13 +192,11 @@ def _check_paths(data: Path, out: Path, force: bool) -> None:
     common.check_output(out, force=force, inputs=[data])
     if ending_of(out) in {".html", *(end for form in FORMATS.values() for end in form.endings)}:
         raise InvalidSettingError(f"{out}: the name of a model ends in .safetensors")
-    files = RunFiles(out)
-    for path in (files.checkpoint, files.search):
-        if os.path.lexists(path) and not files.plan.exists():
-            raise InvalidSettingError(f"{path} exists and belongs to no run; choose another --out")
+    for path in RunFiles(out).kept:
+        check_target(path, is_checkpoint, "a run of noisyor")
 
 
-# ---- the files of a run
+# ---- a run
 
 
 class RunFiles(NamedTuple):
@@ -272,148 +206,77 @@ class RunFiles(NamedTuple):
 
     @property
     def checkpoint(self) -> Path:
-        """The state of the training."""
+        """The state of the training; `learning` keeps the best of the search beside it."""
         return Path(f"{self.model}.checkpoint")
 
     @property
-    def search(self) -> Path:
-        """The best of the search so far."""
-        return Path(f"{self.model}.checkpoint.search")
-
-    @property
-    def plan(self) -> Path:
-        """The settings of the run."""
-        return Path(f"{self.model}.checkpoint.json")
+    def kept(self) -> tuple[Path, Path]:
+        """All files but the model."""
+        return self.checkpoint, Path(f"{self.checkpoint}.search")
 
     def are_kept(self) -> bool:
         """Tell whether there is a state to continue from."""
-        return self.checkpoint.exists() or self.search.exists()
+        return any(path.exists() for path in self.kept)
 
     def remove(self) -> None:
-        """Remove all but the model; the plan last, because a state without it cannot continue."""
-        for path in (self.checkpoint, self.search, self.plan):
+        """Remove all but the model."""
+        for path in self.kept:
             path.unlink(missing_ok=True)
 
-    def check_foreign(self) -> None:
-        """Reject a checkpoint that no run of noisyor wrote."""
-        from noisyor._util.files import check_target
-        from noisyor.learning.state import is_checkpoint
 
-        for path in (self.checkpoint, self.search):
-            check_target(path, is_checkpoint, "a run of noisyor")
+class Run(NamedTuple):
+    """What is learned, from which data, and how.
 
-
-_MAPPING = Rule(lambda value: isinstance(value, dict), "a mapping")
-_PLAN_RULES = {
-    "data": PATH,
-    "kind": or_none(choice(*KINDS)),
-    "reading": _MAPPING,
-    "settings": _MAPPING,
-    "held_out": or_none(BELOW_ONE),
-    "resamples": COUNT_OR_ZERO,
-}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that determines a run, as plain JSON.
-
-    ``data`` is a path; ``reading`` is for `ReadOptions.from_json`; ``settings`` are names and
-    values of the table of options. ``held_out`` is a share of the rows, None for a tenth of them if
-    there are twenty. ``resamples`` is the number of resamples by which recurring causes are found.
+    ``settings`` are values of the table of options. ``held_out`` is a share of the rows, None for a
+    tenth of them if there are twenty. ``resamples`` is the number of resamples by which recurring
+    causes are found.
     """
 
-    data: str
+    data: Path
+    files: RunFiles
     kind: Any
-    reading: dict[str, Any]
+    reading: ReadOptions
     settings: dict[str, Any]
     held_out: float | None
     seed: int
-    resamples: int = 0
-
-    def write(self, path: Path) -> None:
-        """Write the plan, with an absolute path of the data."""
-        from noisyor._util.files import write_atomically
-
-        record = {"format": _PLAN_FORMAT, **asdict(self), "data": str(Path(self.data).absolute())}
-        write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
+    resamples: int
+    threads: int | None
+    time_limit: float | None
+    progress: bool
+    resume: bool
 
 
-def read_plan(path: Path) -> Plan:
-    """Read a plan that `Plan.write` wrote, with every entry checked."""
-    from noisyor.tables import ReadOptions
-
-    try:
-        if path.stat().st_size > _MAX_PLAN_BYTES:
-            raise ValueError("too large")
-        record = json.loads(path.read_bytes())
-        found = record.pop("format")
-        if found != _PLAN_FORMAT and str(found).startswith("noisyor-fit-plan-"):
-            raise CheckpointError(
-                f"{path} is the plan of another version of noisyor; continue the run with that "
-                "version, or remove the file and start again"
-            )
-        plan = Plan(**record)
-        check_settings(plan, _PLAN_RULES)
-        for name, value in plan.settings.items():
-            if name not in _SETTINGS:  # no file decides where a run writes
-                raise InvalidSettingError(f"there is no setting {reprlib.repr(name)}")
-            OPTIONS[name].rule.check(name, value)
-        check_seed(plan.seed)
-        ReadOptions.from_json(plan.reading)
-        return plan
-    except CheckpointError:
-        raise
-    except InvalidSettingError as error:
-        raise CheckpointError(f"{path} is not the plan of a run, or damaged ({error})") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not the plan of a run, or damaged") from error
-
-
-# ---- a run
-
-
-def _run(
-    plan: Plan,
-    out: Path,
-    threads: int | None,
-    time_limit: float | None,
-    progress: bool,
-    *,
-    resuming: bool,
-) -> Fitted:
-    """Read the data of a plan, fit, evaluate and save; after Ctrl-C print how to continue."""
-    is_watched = progress and sys.stderr.isatty()
+def _read_and_fit(run: Run) -> Fitted:
+    """Read the data, fit, evaluate and save; after Ctrl-C print how to continue."""
+    is_watched = run.progress and sys.stderr.isatty()
     if is_watched:  # first of all: what follows imports a compiler
-        click.echo(f"reading {plan.data} ...", err=True)
-    began, files = time.monotonic(), RunFiles(out)
+        click.echo(f"reading {run.data} ...", err=True)
+    began = time.monotonic()
     try:
-        from noisyor.tables import ReadOptions
         from noisyor.tables.table import read_table
 
-        table = read_table(plan.data, ReadOptions.from_json(plan.reading))
+        table = read_table(run.data, run.reading)
         rows = table.observations
         if is_watched:
-            _announce_first_checkpoint(out)
+            _announce_first_checkpoint()
             click.echo(
                 f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True
             )
-        if time_limit is not None:  # evaluating and writing take some time, too
-            time_limit = max(0.9 * time_limit - (time.monotonic() - began), 1e-3)
-        return _fit_table(plan, files, table, threads, time_limit, progress, resuming)
+        if run.time_limit is not None:  # evaluating and writing take some time, too
+            left = 0.9 * run.time_limit - (time.monotonic() - began)
+            run = run._replace(time_limit=max(left, 1e-3))
+        return _fit_table(run, table)
     except KeyboardInterrupt:
-        if files.are_kept():
+        if run.files.are_kept():
             click.echo(
-                f"noisyor: the best so far is kept in {files.checkpoint}*; to continue: noisyor "
-                f"resume {out}; to write it: noisyor resume {out} --time-limit 1",
+                f"noisyor: the best so far is kept in {run.files.checkpoint}*; the same command "
+                "with --resume continues, and with --resume --time-limit 1 writes it",
                 err=True,
             )
-        else:
-            files.remove()
         raise
 
 
-def _announce_first_checkpoint(out: Path) -> None:
+def _announce_first_checkpoint() -> None:
     """Print once that Ctrl-C loses nothing from now on, when the first checkpoint is written."""
     from noisyor._util.progress import LOG
     from noisyor.learning.state import SAVED
@@ -424,7 +287,7 @@ def _announce_first_checkpoint(out: Path) -> None:
                 LOG.removeHandler(self)
                 click.echo(
                     "stopping is safe from now on: Ctrl-C keeps the best so far, and "
-                    f"noisyor resume {out} --time-limit 1 writes it",
+                    "the same command with --resume --time-limit 1 writes it",
                     err=True,
                 )
 
@@ -432,16 +295,8 @@ def _announce_first_checkpoint(out: Path) -> None:
     LOG.setLevel(logging.INFO)
 
 
-def _fit_table(
-    plan: Plan,
-    files: RunFiles,
-    table: Table,
-    threads: int | None,
-    time_limit: float | None,
-    progress: bool,
-    resuming: bool,
-) -> Fitted:
-    """Fit an estimator to a table, evaluate and save; plan and checkpoint are removed."""
+def _fit_table(run: Run, table: Table) -> Fitted:
+    """Fit an estimator to a table, evaluate and save; checkpoints are removed."""
     from noisyor._util.progress import Job
     from noisyor.engines.context import note_compilation
     from noisyor.io.model_file import check_names
@@ -450,54 +305,45 @@ def _fit_table(
 
     rows = table.observations
     check_names(rows.column_names)
-    kind: Any = plan.kind or _kind_of(table, plan.settings)
+    kind: Any = run.kind or _kind_of(table, run.settings)
     if kind == "features":
-        _check_images(rows, plan.settings)
-    train, held_out = hold_out(rows, plan.held_out, plan.seed)
-    plan.write(files.plan)
+        _check_images(rows, run.settings)
+    train, held_out = hold_out(rows, run.held_out, run.seed)
     further: dict[str, Any] = {}
     if held_out is not None:
-        steps = plan.settings.get("steps") or 1000
+        steps = run.settings.get("steps") or 1000
         further = {"held_out": held_out, "evaluate_every": max(1, steps // 20)}
-    model = _estimator(
-        kind,
-        plan,
-        checkpoint=str(files.checkpoint),
-        resume=resuming,
-        time_limit=time_limit,
-        n_jobs=threads,
-        progress=progress,
-        options=further,
-    )
-    try:
-        model.fit(train)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        if not files.are_kept():
-            files.remove()
-        raise
-    settings = {**plan.settings, **model.settings_, "held_out": plan.held_out}
+    model = _estimator(kind, run, further).fit(train)
+    settings = {**run.settings, **model.settings_, "held_out": run.held_out}
     model._describe(named_after(model.network_, rows, kind))
-    with note_compilation(Job(progress).note):
-        scores = validate(model.network_, train, held_out, engine=common.engine_with(threads))
+    with note_compilation(Job(run.progress).note):
+        scores = validate(model.network_, train, held_out, engine=common.engine_with(run.threads))
     fitted = Fitted(model, kind, table, scores)
-    if plan.resamples:
-        model.stability(train, plan.resamples, seed=plan.seed)
-    _save(fitted, plan.data, files.model, plan.reading, settings)
-    files.remove()
+    if run.resamples:
+        model.stability(train, run.resamples, seed=run.seed)
+    _save(fitted, run, settings)
+    run.files.remove()
     return fitted
 
 
-def _estimator(kind: str, plan: Plan, **run: Any) -> NoisyOrEstimator:
-    """Return the estimator of a kind of model, with the settings of a plan."""
+def _estimator(kind: str, run: Run, further: dict[str, Any]) -> NoisyOrEstimator:
+    """Return the estimator of a kind of model, with the settings of a run."""
     from noisyor.estimators.models import BlindDeconvolution, BooleanMatrixFactorization, TopicModel
 
-    settings = {**plan.settings, **run, "random_state": plan.seed}
+    settings: dict[str, Any] = {
+        **run.settings,
+        "checkpoint": str(run.files.checkpoint),
+        "resume": run.resume,
+        "time_limit": run.time_limit,
+        "n_jobs": run.threads,
+        "progress": run.progress,
+        "random_state": run.seed,
+        "options": further,
+    }
     if kind == "topics":
         return TopicModel(**settings)
     if kind == "features":
-        return BlindDeconvolution(**settings | {"feature_shape": tuple(settings["feature_shape"])})
+        return BlindDeconvolution(**settings)
     return BooleanMatrixFactorization(**{"n_components": "auto", **settings})
 
 
@@ -521,9 +367,7 @@ def _check_images(rows: Any, settings: Mapping[str, Any]) -> None:
         )
 
 
-def _save(
-    fitted: Fitted, data: str, out: Path, reading: Mapping[str, Any], settings: Mapping[str, Any]
-) -> None:
+def _save(fitted: Fitted, run: Run, settings: Mapping[str, Any]) -> None:
     """Write the model with its origin: data, how they were read, settings and scores."""
     from noisyor._util.files import plain, real_path
     from noisyor.io.model_file import TOPIC_WORDS, provenance
@@ -544,16 +388,20 @@ def _save(
         settings=plain(settings),
         metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
         curve=model.history_.curve(),
-        source=data,
+        source=str(run.data),
     )
-    metadata |= {"reading": dict(reading), "named": True, "documents": fitted.table.documents}
+    metadata |= {
+        "reading": run.reading.to_json(),
+        "named": True,
+        "documents": fitted.table.documents,
+    }
     if "stability" in model.provenance_:
         metadata["stability"] = model.provenance_["stability"]
     if fitted.kind == "topics" and model.network_.n_layers == 1:
         metadata[TOPIC_WORDS] = topic_words(model.network_, rows)
     model.provenance_ = metadata
     model.set_params(options=None)
-    model.save(real_path(out))
+    model.save(real_path(run.files.model))
 
 
 # ---- the summary

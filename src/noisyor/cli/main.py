@@ -13,7 +13,7 @@ from noisyor._version import __version__
 from noisyor.cli.common import as_flags, run_command_line
 from noisyor.cli.demo import demo
 from noisyor.cli.explain import explain
-from noisyor.cli.fit import fit, resume
+from noisyor.cli.fit import fit
 from noisyor.cli.impute import impute
 from noisyor.cli.model import evaluate, info
 from noisyor.cli.report import report
@@ -52,5 +52,5 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, fit, resume, explain, impute, evaluate, report, serve, info):
+for _command in (demo, fit, explain, impute, evaluate, report, serve, info):
     _cli.add_command(_command)
