@@ -44,7 +44,7 @@ def test_words_of_a_file(truth, text, expected):
 def test_what_is_missing_stays_missing():
     found = dense(written("d.csv", "a,b,c\ny,?,n\nn,y,99\n"), truth="y/n/99")
     assert np.array_equal(found, [[1, NAN, 0], [0, 1, NAN]], equal_nan=True)
-    ask = "expected 0, 1 or missing, got 'maybe'"
+    ask = "expected 'y', 'n' or missing, got 'maybe'"
     assert ask in refusal(written("d.csv", "a,b\ny,n\nn,maybe\n"), truth="y/n")
 
 

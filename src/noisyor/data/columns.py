@@ -69,8 +69,8 @@ def require(there: Sequence[str], wanted: Sequence[str], where: object) -> None:
     if absent:
         raise InvalidDataError(
             f"{where} lacks {len(absent)} of the {len(wanted)} columns of the model, "
-            f"the first is {absent[0]!r}{suggest(absent[0], there)}; add the columns, with empty "
-            "entries if they are unknown"
+            f"the first is {absent[0]!r}; add the columns, with empty entries if they are unknown"
+            f"{suggest(absent[0], there)}"
         )
 
 

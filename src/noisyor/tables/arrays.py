@@ -64,9 +64,11 @@ def read_npz(path: Path, options: ReadOptions, columns: Sequence[str] | None = N
             if isinstance(value, np.ndarray):
                 arrays[name] = value
         if not arrays:
-            sheet = "[Content_Types].xml" in file.files
-            hint = ": it is an office document, save the table as CSV" if sheet else ""
-            raise InvalidDataError(f"{path} holds no arrays{hint}")
+            sheet = {"[Content_Types].xml", "content.xml"} & set(file.files)
+            what = "it is an office document, save the table as CSV" if sheet else "unpack it"
+            if any(name.endswith(".npy") for name in file.zip.namelist()):
+                what = "only Python objects, save numbers"
+            raise InvalidDataError(f"{path} holds no arrays: {what}")
         if set(arrays) >= _SPARSE_ARRAYS:
             return array_table(sparse.load_npz(path), path, options, arrays)
     chosen = _choose({name: array.shape for name, array in arrays.items()}, options, path)
@@ -134,6 +136,8 @@ def array_table(
         raise InvalidDataError(f"{where}: expected numbers, got values of type {array.dtype}")
     if 0 in array.shape:
         raise InvalidDataError(f"{where} holds no rows (its shape is {array.shape})")
+    if array.ndim < 2:
+        raise InvalidDataError(f"{where}: expected a matrix, got shape {array.shape}")
     is_matrix = array.ndim == 2
     if is_matrix and options.transpose:
         array = array.T

@@ -117,7 +117,10 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     If a column ``text`` does not hold 0 and 1, the file holds documents. ``columns`` restricts the
     matrix to these names if the file has column names.
     """
-    hint = "; if each line lists its items, give ReadOptions(format='baskets')"
+    hint = (
+        "; a field that contains the delimiter is quoted; if each line lists its items, give "
+        "ReadOptions(format='baskets')"
+    )
     rows = equally_wide(_file_fields(path, options), path, hint=hint)
     first = next(rows, None)
     if first is None:
@@ -244,12 +247,22 @@ def _hints_for_columns(
         label = str(column) if names is None else names[column]
         hints[label] = cell_hint(label, [other[column] for other in sample], usual)
     hint = columns_hint(hints, len(kept))
+    found = row[first] if len(row[first]) <= 40 else row[first][:40] + "..."
+    if cells.truth is not None and "truth=" not in hint:
+        hint = (
+            f"ReadOptions(truth={cells.truth!r}) does not name it; several words for 1 or for 0 "
+            "have commas between them: y,1/n,0"
+        )
+    elif len(row) == 1 and all(cells.is_known(part) for part in re.split(r"[\s,;|]", row[0])):
+        return (
+            f"one field {found!r}: expected one of , ; | or a tab between columns, and tabs in the "
+            "format tsv"
+        )
     if names is None and not usual:
         hint += "; if the first line names the columns, give ReadOptions(header=True)"
     if len(row) in (2, 3):
         hint += "; if each line is a row and one of its items, give ReadOptions(format='pairs')"
-    found = row[first] if len(row[first]) <= 40 else row[first][:40] + "..."
-    return f"column {next(iter(hints))!r}: expected 0, 1 or missing, got {found!r}; {hint}"
+    return f"column {next(iter(hints))!r}: expected {cells.expected}, got {found!r}; {hint}"
 
 
 # ---- lists of items, and pairs

@@ -107,6 +107,7 @@ class Cells(dict[str, int]):
     def __init__(self, above: float | None = None, truth: str | None = None) -> None:
         super().__init__()
         self.above = above
+        self.truth = truth
         self._codes = CODES if truth is None else parse_truth(truth)
         pairs = ((_number(word), code) for word, code in self._codes.items())
         self._numbers = {n: code for n, code in pairs if n is not None and not math.isnan(n)}
@@ -116,6 +117,16 @@ class Cells(dict[str, int]):
         if len(self) < _MAX_CACHED:  # numbers with a threshold may all differ
             self[cell] = code
         return code
+
+    @property
+    def expected(self) -> str:
+        """What a cell may hold, for messages."""
+        if self.above is not None:
+            return "a number or missing"
+        if self._codes is CODES:
+            return "0, 1 or missing"
+        words = [word for code in (1, 0) for word, is_for in self._codes.items() if is_for == code]
+        return f"{', '.join(map(repr, words))} or missing"
 
     def is_known(self, cell: str) -> bool:
         """Return whether a cell is 0, 1 or missing."""
@@ -178,8 +189,8 @@ def number_hint(value: float, columns: Sequence[str] = ()) -> str:
 
     ``columns`` are the names of all columns that hold such numbers, if they have names.
     """
-    hint = "ReadOptions(above=0) turns numbers into 0 and 1"
-    if value < 0 or value in _CODES_OF_MISSING[3:]:
+    hint = "ReadOptions(above=0) turns counts into 0 and 1, another threshold other numbers"
+    if (value < 0 and value.is_integer()) or value in _CODES_OF_MISSING[3:]:
         hint = f"if {value:g} says that it is missing, give ReadOptions(truth='1/0/{value:g}')"
     return columns_hint(dict.fromkeys(columns, hint)) if columns else hint
 
@@ -203,7 +214,11 @@ def columns_hint(hints: Mapping[str, str], n_columns: int | None = None) -> str:
     words = [found[1] for hint in hints.values() if (found := _TRUTH.search(hint))]
     is_said = len(set(words)) == 1 and any(map(_TRUTH.search, shared))
     if words and not is_said and all(text.count("/") == 1 for text in words):
-        both = zip(*(text.split("/") for text in dict.fromkeys(words)), strict=True)
+        # In another column the same words may come in the other order.
+        pairs: dict[frozenset[str], list[str]] = {}
+        for pair in (text.split("/") for text in words):
+            pairs.setdefault(frozenset(pair), pair)
+        both = zip(*pairs.values(), strict=True)
         ones, zeros = (list(dict.fromkeys(part)) for part in both)
         if not set(ones) & set(zeros):
             one, zero = ",".join(ones), ",".join(zeros)
@@ -221,7 +236,10 @@ def columns_hint(hints: Mapping[str, str], n_columns: int | None = None) -> str:
     named = next((name for name in rest if "id_column=" in hints[name]), None)
     if named is not None:
         parts.append(f"if {named!r} names the rows, give ReadOptions(id_column={named!r})")
-    return "; ".join(parts) or "no column holds 0 and 1: make a 0/1 column of each value"
+    return "; ".join(parts) or (
+        "no column holds 0 and 1: make a 0/1 column of each value, or turn numbers above a "
+        "threshold into 1 with ReadOptions(above=...)"
+    )
 
 
 def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
@@ -250,10 +268,16 @@ def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
             yes, no = (as_written.get(word, word.upper() if upper else word) for word in pair)
             return f"ReadOptions(truth='{yes}/{no}') says that {yes!r} is 1 and {no!r} is 0"
     strange = [word for word in distinct if folded(word) not in CODES]
+    is_plain = not any(set(word) & set("/,'") for word in lower)
     if len(strange) == 1 and len(distinct) > 2:
+        if is_plain and len(distinct) == 3:
+            # The same for every column, so that columns share it.
+            one, zero = sorted((word for word in distinct if word != strange[0]), key=_as_one)
+            truth = f"ReadOptions(truth='{one}/{zero}/{strange[0]}')"
+            return f"correct {strange[0]!r}, or if it says that the entry is missing, give {truth}"
         return f"correct {strange[0]!r}, or leave the entry empty if it is unknown; {drop}"
-    if len(distinct) == 2 and len(known) > 4 and not any(set(word) & set("/,'") for word in lower):
-        one, zero = distinct
+    if len(distinct) == 2 and len(known) > 4 and is_plain:
+        one, zero = sorted(distinct, key=_as_one)
         return (
             f"if {one!r} stands for 1 and {zero!r} for 0, give "
             f"ReadOptions(truth='{one}/{zero}'), in the other case "
@@ -265,6 +289,11 @@ def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
             f"it has {len(distinct)} different words ({few} ...): make a 0/1 column of each; {drop}"
         )
     return role_hint(name)
+
+
+def _as_one(word: str) -> int:
+    """Return a key that sorts words from those that may mean 1 to those that may mean 0."""
+    return {1: 0, 0: 2}.get(CODES.get(folded(word), MISSING), 1)
 
 
 def _hint_of_numbers(name: str, n_cells: int, numbers: list[float], usual: bool, drop: str) -> str:
@@ -285,6 +314,9 @@ def _hint_of_numbers(name: str, n_cells: int, numbers: list[float], usual: bool,
         )
     if len(odd) > _MAX_CODES and 0.0 not in numbers:
         return f"it has numbers from {odd[0]:g} to {odd[-1]:g}, none of them 0: {drop}"
+    if min(numbers) > 0 and not usual:
+        middle = f"{(min(numbers) + max(numbers)) / 2:g}"
+        return f"ReadOptions(above={middle}) makes numbers above {middle} 1 and the others 0"
     return "ReadOptions(above=0) turns numbers into 0 and 1"
 
 
@@ -322,7 +354,8 @@ def text_lines(
             raw = raw.removeprefix(b"\xef\xbb\xbf")
         if b"\0" in raw:
             raise InvalidDataError(
-                f"{where}, line {line_number}: a zero byte; this is not a text file"
+                f"{where}, line {line_number}: a zero byte; this is not a text file, "
+                "save a table as CSV"
             )
         try:
             yield line_number, raw.decode(encoding)
@@ -330,7 +363,7 @@ def text_lines(
             raise InvalidDataError(
                 f"{where}, line {line_number}: byte 0x{raw[error.start]:02x} at position "
                 f"{error.start + 1} is not {encoding}; if the file is older or from Windows, give "
-                'ReadOptions(encoding="latin-1") or "cp1252"'
+                'ReadOptions(encoding="latin-1") or cp1252'
             ) from error
 
 
