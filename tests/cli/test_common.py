@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noisyor.cli.common import as_flags, row_numbers
+from noisyor.cli.common import as_flags, printable, row_numbers
 from noisyor.errors import InvalidSettingError
 from noisyor.tables.table import role_hint
 
@@ -20,6 +20,18 @@ from noisyor.tables.table import role_hint
 )
 def test_messages_of_the_library_speak_of_flags(message, expected):
     assert as_flags(message) == expected
+
+
+def test_spaces_that_do_not_break_are_printed():
+    assert printable("94\u00a0% of a\u202fb") == "94\u00a0% of a\u202fb"
+    assert printable("\x1b[2J\u2028") == "\ufffd[2J\ufffd"
+
+
+def test_names_of_arguments_are_options():
+    assert as_flags('n_components is 9, init="data"') == "--components is 9, --init data"
+    assert (
+        as_flags("no column 'n_layers'; an init script") == "no column 'n_layers'; an init script"
+    )
 
 
 def test_both_options_of_a_hint_are_translated():

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 import click
 
@@ -132,7 +133,10 @@ def printable(text: str) -> str:
     Names in a file may hold escape sequences, which change titles, colors or the lines above.
     """
     encoding = sys.stdout.encoding or "ascii"
-    shown = "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
+    shown = "".join(
+        one if one.isprintable() or one in "\n\t" or category(one) == "Zs" else "\ufffd"
+        for one in text
+    )
     try:
         return shown.encode(encoding).decode(encoding)
     except UnicodeEncodeError:
@@ -345,8 +349,11 @@ def reading_options(function: Function) -> Function:
     return wrapper
 
 
+_OPTIONS_OF_ARGUMENTS = {"n_components": "--components", "n_layers": "--layers", "init": "--init"}
+
+
 def as_flags(message: str) -> str:
-    """Replace ``ReadOptions(name=value)`` in a message of the library by flags."""
+    """Replace ``ReadOptions(name=value)`` and names of arguments in a message by flags."""
     text = r"""(?:'[^']*'|"[^"]*")"""
 
     def flag(match: re.Match[str]) -> str:
@@ -359,6 +366,11 @@ def as_flags(message: str) -> str:
             values = (",".join(values),)
         return " ".join(f"--{name} {shlex.quote(one)}" for one in values)
 
+    for name, option in _OPTIONS_OF_ARGUMENTS.items():
+        quote = r"['\"]?"
+        message = re.sub(rf"(?<![\w'\"-]){name}={quote}(\w+){quote}", rf"{option} \1", message)
+        if "_" in name:  # unlike a word of English
+            message = re.sub(rf"(?<![\w'\"-]){name}(?![\w='\"])", option, message)
     form = rf"ReadOptions\((\w+)=(\({text}(?:, {text})*,?\)|{text}|[\w.]+)\)"
     return re.sub(form, flag, message)
 
