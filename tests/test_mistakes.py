@@ -6,9 +6,11 @@ The second entry of every case is a fact that the line must hold: a name, a numb
 from __future__ import annotations
 
 import warnings
+import zipfile
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import noisyor as nor
@@ -41,6 +43,13 @@ def folder(tmp_path_factory):
         "signs.csv": good.replace(0, -1).to_csv(index=False),
         "colors.csv": good.replace({0: "red", 1: "blue"}).to_csv(index=False),
         "typo.csv": "a,b\n1,0\n0,1\n" + "1,oops\n" + "1,0\n0,1\n" * 5,
+        "ja.csv": "a,b\n" + "ja,nein\nnein,ja\n" * 4,
+        "dash.csv": good.astype(object).mask(rng.random(good.shape) < 0.2, "-").to_csv(index=False),
+        "answers.csv": (good * 3 + 1).to_csv(index=False),
+        "normal.csv": (good + rng.normal(size=good.shape)).to_csv(index=False),
+        "spaces.csv": good.to_csv(index=False, sep=" "),
+        "semicolons.tsv": good.to_csv(index=False, sep=";"),
+        "four.txt": "bread,butter\nbeer,crisps\n" * 2 + "beer,nuts\n",
         "open.csv": 'a,b\n"1,0\n1,0\n',
         "texts.csv": "text\n" + "a cat and a dog\nthe i of a b\n" * 5,
         "records.json": good.to_json(orient="records"),
@@ -48,6 +57,11 @@ def folder(tmp_path_factory):
     for name, text in texts.items():
         (folder / name).write_text(text)
     (folder / "latin.csv").write_bytes("é,b\n1,0\n".encode("latin-1"))
+    np.save(folder / "vector.npy", X[:, 0])
+    np.save(folder / "normal.npy", -rng.random(X.shape))
+    for name, member in {"archive.zip": "good.csv", "table.ods": "content.xml"}.items():
+        with zipfile.ZipFile(folder / name, "w") as archive:
+            archive.writestr(member, "a,b")
     model = folder / "m.safetensors"
     arguments = [str(folder / "good.csv"), "--components", "3", "--steps", "5", "--quiet"]
     assert main(["fit", *arguments, "--out", str(model)]) == 0
@@ -107,12 +121,27 @@ def rows():
         ("fit colors.csv", "--truth red/blue"),
         ("fit colors.csv --truth blue/green", "--truth blue/red"),
         ("fit typo.csv", "correct 'oops'"),
+        ("fit ja.csv", "--truth ja/nein"),
+        ("fit dash.csv", "--truth 1/0/-"),
+        ("fit good.csv --truth y/n", "expected 'y', 'n' or missing, got"),
+        ("fit answers.csv", "--above 2.5"),
+        ("fit normal.csv", "--above"),
+        ("fit vector.npy", "(60,)"),
+        ("fit normal.npy", "--above 0"),
+        ("fit archive.zip", "unpack"),
+        ("fit table.ods", "CSV"),
+        ("fit spaces.csv", "one of , ; | or a tab"),
+        ("fit semicolons.tsv", "one of , ; | or a tab"),
+        ("fit ragged.csv", "quoted"),
+        ("fit four.txt", "--layers is at most 2"),
+        ("fit good.csv --init nowhere", "--components auto"),
+        ("fit good.csv --components 1000", "--components is 1,000"),
         ("fit open.csv", "quotation mark"),
         ("fit records.json", "CSV"),
         ("fit good.csv --transpose", "transpose"),
         ("fit good.csv --no-header", "--header"),
         ("fit good.csv --out causes.csv", ".safetensors"),
-        ("fit good.csv --init nowhere", "'nowhere'"),
+        ("fit good.csv --init nowhere", "--init nowhere"),
         ("explain good.csv", "not a model file"),
         ("explain m.safetensors m.safetensors", "m.safetensors is a model"),
         ("explain m.safetensors texts.csv", "documents"),
@@ -136,6 +165,7 @@ def test_mistakes_on_the_command_line(folder, monkeypatch, capsys, command, fact
 
 X = rows()
 BMF = nor.BooleanMatrixFactorization
+rng = np.random.default_rng(1)
 FRAME = pd.DataFrame(X, columns=COLUMNS)
 WITH_LABELS = FRAME.assign(name=[f"r{k}" for k in range(60)], kind=["x", "y"] * 30)
 
@@ -149,18 +179,27 @@ def model():
     ("mistake", "fact"),
     [
         (lambda m: BMF(3).fit("good.csv"), "read_table"),
-        (lambda m: BMF(3).fit(None), "Expected 2D array"),
+        (lambda m: BMF(3).fit(None), "NoneType"),
         (lambda m: BMF(3).fit(X[0]), "1D array"),
         (lambda m: BMF(3).fit(X.reshape(20, 3, 9)), "dim 3"),
         (lambda m: BMF(3).fit(X[:0]), "0 sample"),
         (lambda m: BMF(3).fit(X * 3), "X > 0"),
         (lambda m: BMF(3).fit(-X), "-1 is missing"),
         (lambda m: BMF(3).fit(np.where(X, np.inf, 0)), "infinity"),
-        (lambda m: BMF(3).fit(X.astype(str)), "numeric"),
+        (lambda m: BMF(3).fit(X.astype(str)), "X == '1'"),
         (lambda m: BMF(3).fit(np.full((5, 4), np.nan)), "every entry of X is missing"),
         (lambda m: BMF(3).fit(WITH_LABELS), "['name', 'kind']"),
-        (lambda m: BMF(3).fit([[1, 0], [0]]), "shape"),
+        (lambda m: BMF(3).fit([[1, 0], [0]]), "different lengths"),
         (lambda m: BMF(3).fit(["a text", "another"]), "vectorize"),
+        (lambda m: BMF(3).fit({"a": [0, 1]}), "dict"),
+        (lambda m: BMF(3).fit(row for row in X), "generator"),
+        (lambda m: BMF(3).fit(pl.from_pandas(FRAME).lazy()), "collect()"),
+        (lambda m: BMF(3).fit(FRAME.assign(d=pd.Timestamp(0))), "columns=['d']"),
+        (lambda m: BMF(3).fit(X + 0.5 * rng.normal(size=X.shape)), "threshold"),
+        (lambda m: nor.marginals(m, X, engine="cuda"), "'cuda'"),
+        (lambda m: nor.inference.predict_visible(m, X, engine="cuda"), "'cuda'"),
+        (lambda m: nor.inference.log_probability(m, X, engine="cuda"), "'cuda'"),
+        (lambda m: nor.explanation.next_question(m, ["a"]), "named_evidence"),
         (lambda m: BMF("3").fit(X), "n_components must be 1, 2, … or 'auto', got '3'"),
         (lambda m: BMF(2.5).fit(X), "2.5"),
         (lambda m: BMF(X).fit(X), "n_components must be"),

@@ -27,8 +27,7 @@ def test_bad_values_are_named(bad: float, form: Callable[[Any], Any], block_size
     message = rf"^row 3, column 2: .* got {bad:g} \(2 bad values in all, in 2 columns\); "
     with pytest.raises(InvalidDataError, match=message.replace("+", r"\+")) as error:
         Observations.of(form(values))
-    hint = "is missing" if bad < 0 else "X > 0 turns counts into 0 and 1"
-    assert str(error.value).endswith(hint)
+    assert ("is missing" if bad == -1 else "X > 0 turns counts") in str(error.value)
     values[7, 0] = 1
     with pytest.raises(InvalidDataError, match=r"\(1 bad value in all\)"):
         Observations.of(form(values))

@@ -541,9 +541,9 @@ Hint = Callable[[float, Sequence[str]], str]
 
 def _hint_for_arrays(value: float, columns: Sequence[str]) -> str:
     """Return a hint about a value that is neither 0 nor 1."""
-    if value < 0:
+    if value < 0 and float(value).is_integer():
         return f"np.where(X == {value:g}, np.nan, X) says that {value:g} is missing"
-    return "X > 0 turns counts into 0 and 1"
+    return "X > 0 turns counts into 0 and 1, another threshold other numbers"
 
 
 def read(reader: BlockReader, hint: Hint = _hint_for_arrays) -> tuple[Rows, Rows]:
@@ -597,7 +597,10 @@ def reader_for(X: Any) -> BlockReader:
         return _frame(X)
     if isinstance(X, list | tuple):
         if X and all(isinstance(text, str) for text in X):
-            raise UnsupportedDataError("X holds texts; nor.data.vectorize(X) makes 0/1 columns")
+            raise UnsupportedDataError(
+                "X holds texts; nor.data.vectorize(X) makes 0/1 columns of documents, "
+                "nor.explanation.named_evidence(model, X) a row of findings"
+            )
         raise UnsupportedDataError(
             f"a {type(X).__name__} may hold values or column indices: give np.asarray(X) for a "
             "matrix of 0 and 1, or use Observations.from_indices for lists of active columns"

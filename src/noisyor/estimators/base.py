@@ -110,10 +110,27 @@ def checked_array(estimator: Any, X: Any, **checks: Any) -> Any:
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
     X = with_numbers(X)
+    _check_kind(X)
     try:
         return validate_data(estimator, X, ensure_all_finite="allow-nan", **checks)
     except (ValueError, TypeError) as error:
         raise _data_error(error) from error
+
+
+def _check_kind(X: Any) -> None:
+    """Reject what is no matrix, where scikit-learn's message would advise to reshape it."""
+    if not isinstance(X, list | tuple) and not any(hasattr(X, name) for name in _OF_ARRAYS):
+        advice = ": collect() makes a frame" if hasattr(X, "collect") else ""
+        raise UnsupportedDataError(
+            f"expected a matrix or a frame, a row for each observation, got {type(X).__name__}"
+            + advice
+        )
+    if getattr(getattr(X, "dtype", None), "kind", "") in ("U", "S"):
+        values = np.asarray(X).ravel()[:1000].tolist()
+        yes = next((value for value in values if str(value).lower() in _YES), "yes")
+        raise InvalidDataError(
+            f"expected 0, 1 or missing, got an array of texts; X == {yes!r} makes 0 and 1 of them"
+        )
 
 
 def _data_error(error: ValueError | TypeError) -> InvalidDataError:
@@ -121,6 +138,8 @@ def _data_error(error: ValueError | TypeError) -> InvalidDataError:
     lines = [
         line for line in str(error).splitlines() if not line.lstrip().startswith(("array=", "["))
     ]
+    if "inhomogeneous" in lines[0]:
+        lines = ["the rows of X have different lengths"]
     kind = UnsupportedDataError if isinstance(error, TypeError) else InvalidDataError
     return kind(" ".join(" ".join(lines).split()))
 
@@ -134,6 +153,8 @@ def check_fitted(estimator: Any, attribute: str = "network_") -> None:
     if not hasattr(estimator, attribute):
         raise _NotFittedError(f"this {type(estimator).__name__} is not fitted yet; call fit first")
 
+
+_OF_ARRAYS = ("shape", "__array__", "__array_interface__", "__dlpack__")
 
 _YES = ("1", "1.0", "y", "yes", "t", "true", "x", "present")
 
@@ -158,12 +179,19 @@ def with_numbers(X: Any) -> Any:
             values = [value for value in values if isinstance(value, str)]
         if values:
             texts[name] = values
+    dates = frame.select(ncs.by_dtype(nw.Date, nw.Datetime, nw.Duration, nw.Time)).columns
+    if dates:
+        raise InvalidDataError(
+            f"expected 0, 1 or missing, got dates or times in {len(dates)} "
+            f"column{'s' * (len(dates) > 1)}; X.drop(columns={dates}) leaves them out"
+        )
     if texts:
+        left_out = f"X.drop(columns={list(texts)}) leaves them out, "
         name, values = min(texts.items(), key=lambda item: len(item[1]))
         yes = next((value for value in values if str(value).lower() in _YES), values[0])
         raise InvalidDataError(
             f"expected 0, 1 or missing, got texts or categories in {len(texts)} "
-            f"column{'s' * (len(texts) > 1)}; X.drop(columns={list(texts)}) leaves them out, "
+            f"column{'s' * (len(texts) > 1)}; {left_out * (len(texts) < len(frame.columns))}"
             f"X[{name!r}] == {yes!r} makes 0 and 1 of a column"
         )
     if nw.dependencies.is_pandas_dataframe(X):

@@ -38,7 +38,7 @@ from noisyor.engines.contract import (
     TemperingResult,
 )
 from noisyor.engines.noise import combine, mix, uniform
-from noisyor.engines.registry import Runner
+from noisyor.engines.registry import Runner, get_engine
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.evaluate import Score, clamp_of
 from noisyor.inference.exact import average_by_row, hidden_configurations, log_joint_table
@@ -352,6 +352,7 @@ def log_probability(
     network = network_of(network)
     observations = network.rows_of(X)
     rows, numbers = observations.unique_rows()
+    engine = get_engine(engine)
     exact = few_configurations(network)
     if exact:
         states = hidden_configurations(network.n_hidden)
@@ -479,6 +480,7 @@ def marginals(
     """
     check_choice("method", method, METHODS)
     check_count("n_samples", n_samples, 2)
+    engine = get_engine(engine)
     network = network_of(network)
     observations = network.rows_of(X)
     if method == "auto":
@@ -760,6 +762,7 @@ def predict_visible(
     array([[0.1 , 0.82, 0.1 ]])
     """
     check_choice("method", method, ("auto", "exact", "samples"))
+    engine = get_engine(engine)
     check_choice("observed", observed, ("left-out", "kept"))
     check_count("n_samples", n_samples, _N_CHAINS)
     groups = [np.asarray(group, dtype=np.int64) for group in one_hot]
