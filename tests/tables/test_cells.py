@@ -88,10 +88,10 @@ def network_of(rows):
 @pytest.mark.parametrize(
     ("cells", "hint"),
     [
-        (["y", "n", "y"], "--truth y/n says that 'y' is 1"),
-        (["N", "Y"], "--truth Y/N says that 'Y' is 1"),
-        (["T"], "--truth T/F"),
-        (["x", "", "x"], "--truth x/ says that 'x' is 1 and a blank is 0"),
+        (["y", "n", "y"], "--truth y,1/n says that 'y' is 1"),
+        (["N", "Y"], "--truth Y,1/N says that 'Y' is 1"),
+        (["T"], "--truth T,1/F"),
+        (["x", "", "x"], "--truth x,1/ says that 'x' is 1 and a blank is 0"),
         (["2", "1", "2", "1"], "--truth 2/1"),
         (["-999", "1", "0", "1"], "if -999 says that it is missing, give --truth 1/0/-999"),
         (["9", "1", "0", "1"], "--truth 1/0/9"),
@@ -101,7 +101,7 @@ def network_of(rows):
         (["3", "0", "1", "2", "0"], "--above 0 turns numbers"),
         (["anna", "ben", "cleo"], "names the rows, give --id-column c"),
         (["red", "blue", "green"] * 4, "it has 3 different words ('red', 'blue', 'green' ...)"),
-        (["rep", "dem"] * 4, "if 'rep' stands for 1 and 'dem' for 0, give --truth rep/dem"),
+        (["rep", "dem"] * 4, "if 'rep' stands for 1 and 'dem' for 0, give --truth rep,1/dem"),
     ],
 )
 def test_hints(cells, hint):
@@ -109,6 +109,16 @@ def test_hints(cells, hint):
     message = refusal(written("d.csv", text))
     assert hint in message
     assert "column 'c'" in message
+
+
+@pytest.mark.parametrize(
+    ("good", "truth"), [("yes,no", "f,yes/m,no"), ("1,0", "f,1/m,0"), ("m,f", "m/f")]
+)
+def test_a_hint_keeps_the_words_of_other_columns(good, truth):
+    one, zero = good.split(",")
+    path = written("d.csv", "a,b,c\n" + f"{one},{zero},f\n{zero},{one},m\n" * 4)
+    assert f"--truth {truth}," in refusal(path)
+    assert dense(path, truth=truth)[:2] in ([[1, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 1, 1]])
 
 
 def test_numbers_that_came_after_good_rows():

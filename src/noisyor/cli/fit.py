@@ -479,14 +479,17 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
     weight, total = data.row_weights, data.total_weight
     seen = total * data.n_visible - weight @ np.diff(data.missing_ptr)
     share = float(weight @ np.diff(data.ptr)) / max(1.0, float(seen))
-    rows = f"{data.n_rows:,} rows"
+    rows, columns = (
+        f"{size:,} {noun}{'s' * (size != 1)}"
+        for size, noun in ((data.n_rows, "row"), (data.n_visible, "column"))
+    )
     if data.weights is not None:
         rows += f" that stand for {total:,.10g}"
     where = f"{scores.n_held_out} held-out rows" if scores.n_held_out else "the training rows"
     if len(scores.log_p.per_row) < len(scores.score.per_row):
         where = f"{len(scores.log_p.per_row):,} of {where}"
     lines = [
-        f"data    {rows}, {data.n_visible:,} columns, {100 * share:.1f} % ones"
+        f"data    {rows}, {columns}, {100 * share:.1f} % ones"
         + (f", {data.n_missing:,} missing" if data.n_missing else ""),
         *_empty_lines(fitted),
         f"model   {fitted.kind}, {_causes(network, settings)}: {out}",

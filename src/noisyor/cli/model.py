@@ -170,20 +170,20 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
     data, metrics = mapping_in(metadata, "data"), metrics_of(metadata)
     lines = [
         f"{record['model']}: {kind_of(metadata)}, {record['bytes']:,} bytes",
-        f"nodes     {record['visible']:,} findings, {record['hidden']:,} causes in "
+        f"nodes       {record['visible']:,} findings, {record['hidden']:,} causes in "
         f"{record['layers']} layer{'s' * (record['layers'] > 1)}, {record['edges']:,} edges",
-        f"parameters {record['parameters']:,}, of which {record['free']:,} are free; "
+        f"parameters  {record['parameters']:,}, of which {record['free']:,} are free; "
         f"mean noise {record['mean_noise']:.4f}",
     ]
     if is_whole(data.get("rows")) and is_whole(data.get("columns")):
         hashed = f", SHA-256 {str(data['sha256'])[:12]}" if "sha256" in data else ""
         lines.append(
-            f"data      {data['rows']:,} rows of {data['columns']:,} columns from "
+            f"data        {data['rows']:,} rows of {data['columns']:,} columns from "
             f"{data.get('source') or 'an unnamed source'}{hashed}"
         )
     if isinstance(metadata.get("created"), str):
         version = mapping_in(metadata, "versions").get("noisyor", "?")
-        lines.append(f"created   {metadata['created']} by noisyor {version}")
+        lines.append(f"created     {metadata['created']} by noisyor {version}")
     leading = sorted(metrics, key=lambda name: "log_p" not in name)  # log p, then its bounds
     lines += [f"{name:<32} {metrics[name]:.4f}" for name in leading]
     for cause in record["causes"]:

@@ -78,6 +78,8 @@ def report(
 
 def _text(result: dict[str, Any]) -> str:
     """Return the main results in a few lines."""
+    from noisyor.report.inputs import count
+
     lines = [result["headline"], f"page        {result['page']} ({result['bytes'] / 1e6:.1f} MB)"]
     if result["log_p"] is not None:
         how = "exact" if result["log_p_exact"] else "estimated"
@@ -91,6 +93,6 @@ def _text(result: dict[str, Any]) -> str:
             f"baseline    a mixture of {mixture['n_classes']} classes is {mixture['verdict']}: "
             f"{mixture['gain']:+.2f} ± {mixture['error']:.2f} nats per row against the model"
         )
-    lines.append(f"dead        {len(result['dead'])} causes")
-    lines.append(f"duplicates  {len(result['duplicates'])} groups")
+    lines.append(f"dead        {count(len(result['dead']), 'cause', 'causes')}")
+    lines.append(f"duplicates  {count(len(result['duplicates']), 'group', 'groups')}")
     return "\n".join(lines)

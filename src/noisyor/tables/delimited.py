@@ -35,6 +35,7 @@ from noisyor.tables.table import (
     rows_of_items,
     weight_of,
     weighted_table,
+    with_usual_words,
 )
 
 _DELIMITERS = ",;\t|"
@@ -247,6 +248,10 @@ def _hints_for_columns(
         label = str(column) if names is None else names[column]
         hints[label] = cell_hint(label, [other[column] for other in sample], usual)
     hint = columns_hint(hints, len(kept))
+    if cells.truth is None:
+        good = [column for column in kept if column not in (first, *bad)]
+        words = dict.fromkeys(other[column] for other in sample for column in good)
+        hint = with_usual_words(hint, words)
     found = row[first] if len(row[first]) <= 40 else row[first][:40] + "..."
     if cells.truth is not None and "truth=" not in hint:
         hint = (

@@ -242,6 +242,26 @@ def columns_hint(hints: Mapping[str, str], n_columns: int | None = None) -> str:
     )
 
 
+def with_usual_words(hint: str, words: Iterable[str]) -> str:
+    """Add the words of the columns that hold 0 and 1 to the option of a hint, which replaces them.
+
+    The hint is unchanged if a word would have two meanings.
+    """
+    usual = {word: CODES[word] for word in map(folded, words) if CODES.get(word, MISSING) < MISSING}
+
+    def extended(match: re.Match[str]) -> str:
+        parts = match[1].split("/")
+        there = parse_truth(match[1])
+        if any(there.get(word, code) != code for word, code in usual.items()):
+            return match[0]
+        for word, code in usual.items():
+            if word not in there:
+                parts[1 - code] += f",{word}"
+        return f"ReadOptions(truth='{'/'.join(parts)}')"
+
+    return _TRUTH.sub(extended, hint)
+
+
 def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
     """Return a hint how to read a column whose cells are not 0 and 1.
 
