@@ -286,3 +286,12 @@ def test_masked_entries_are_missing():
 def test_a_learning_rate_of_an_estimator_may_be_a_function():
     model = BMF(3, steps=5, learning_rate=lambda step: 1e-3).fit(X)
     assert "final_learning_rate" not in model.settings_
+
+
+def test_columns_without_names_are_matched_by_position_with_a_note(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    (folder / "plain.csv").write_text(FRAME.to_csv(index=False, header=False))
+    assert main(["evaluate", "m.safetensors", "plain.csv", "--quick"]) == 0
+    assert "note: plain.csv does not name its columns" in capsys.readouterr().err
+    assert main(["evaluate", "m.safetensors", "good.csv", "--quick"]) == 0
+    assert "note" not in capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_standard_output_on_a_full_disk(unbuffered):
         )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "No space left" in done.stderr
+    assert "the output cannot be written: No space left" in done.stderr
 
 
 @pytest.mark.skipif(

@@ -7,6 +7,7 @@ stderr and an exit code, without a traceback.
 from __future__ import annotations
 
 import ast
+import errno
 import functools
 import os
 import re
@@ -104,8 +105,10 @@ def run_command_line(
             return fail("out of memory")
         except OSError as error:
             _drop_output()
+            is_full = error.errno == errno.ENOSPC
+            where = error.filename or ("the output cannot be written" if is_full else None)
             reason = error.strerror or str(error)
-            return fail(reason if error.filename is None else f"{error.filename}: {reason}")
+            return fail(reason if where is None else f"{where}: {reason}")
 
 
 def _drop_output() -> None:
@@ -454,6 +457,10 @@ def read_for(saved: SavedModel, data: Path, reading: dict[str, Any]) -> Table:
         click.echo(
             f"note: {table.ignored:,} columns or items of {data} are not in the model", err=True
         )
+    is_named = table.observations.column_names is not None
+    if is_named != (saved.network.visible_names is not None):
+        what = "the model" if is_named else data
+        click.echo(f"note: {what} does not name its columns: matched by position", err=True)
     return table
 
 

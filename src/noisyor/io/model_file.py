@@ -143,7 +143,8 @@ def read_sealed(path: PathLike, *forms: str) -> tuple[dict[str, Any], Arrays]:
         if found not in forms:
             raise ModelFileError(
                 f"the model file {Path(path)} has format {str(found)[:40]!r}, this version of "
-                f"noisyor reads {' and '.join(map(repr, forms))}; write it again with this version"
+                f"noisyor reads {' and '.join(map(repr, forms))}; install the version that wrote "
+                "it, or write it again with this one"
             )
         if description["sha256"] != _seal(description):
             raise DamagedError("the checksum of its description does not match")
