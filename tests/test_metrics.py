@@ -136,7 +136,6 @@ class TestFeatures:
         match = match_features(learned, true)
         assert features_iou(learned, true) == 1.0
         np.testing.assert_array_equal(match.learned, [4, 3, 2, 1])
-        np.testing.assert_array_equal(match.offset, places)
 
     def test_partial_overlap(self):
         true = np.zeros((1, 2, 2))

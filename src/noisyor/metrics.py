@@ -30,13 +30,11 @@ class FeatureMatch(NamedTuple):
     """Pairs of true and learned features.
 
     ``learned`` (n_true,) index of the learned feature, -1 if none is left; ``iou`` (n_true,)
-    intersection over union of the pair, 0 if none is left; ``offset`` (n_true, 2) row and column
-    inside the learned feature where the true one lies.
+    intersection over union of the pair, 0 if none is left.
     """
 
     learned: LongArray
     iou: FloatArray
-    offset: LongArray
 
 
 def threshold_features(theta: npt.ArrayLike) -> BinaryArray:
@@ -182,11 +180,7 @@ def match_features(learned_binary: npt.ArrayLike, true: npt.ArrayLike) -> Featur
     iou = (pairs & wanted).sum(axis=(3, 4)) / (pairs | wanted).sum(axis=(3, 4))
     best = iou.max(axis=2)  # (n_true, n_learned)
     chosen, partner = linear_sum_assignment(best, maximize=True)
-    match = FeatureMatch(
-        np.full(len(targets), -1), np.zeros(len(targets)), np.zeros((len(targets), 2), np.int64)
-    )
+    match = FeatureMatch(np.full(len(targets), -1), np.zeros(len(targets)))
     match.learned[chosen] = partner
     match.iou[chosen] = best[chosen, partner]
-    offset = iou.argmax(axis=2)[chosen, partner]
-    match.offset[chosen] = np.stack(np.divmod(offset, columns), axis=1)
     return match

@@ -16,8 +16,9 @@ from noisyor.errors import InvalidDataError
 from noisyor.explanation import attribution
 from noisyor.explanation.attribution import attribute_findings
 from noisyor.explanation.ranking import rank_causes
-from noisyor.report.inputs import Model, Rows
+from noisyor.report.inputs import Model
 from noisyor.report.page import model_page
+from noisyor.tables import Table
 
 
 def due(network, node: int, on) -> tuple[dict[int, float], float]:
@@ -152,7 +153,7 @@ def test_the_report_and_the_explanation_of_a_row_agree():
         for item in cause.explains:
             share[cause.index, item.index] = item.share
     assert (share[:, 1:3] > 0.2).all()  # shared, but not evenly
-    page = model_page(Model(network, {}, "factors", "model"), Rows(rows)).html
+    page = model_page(Model(network, {}, "factors", "model"), Table(rows)).html
     data = page.partition('id="report-data">')[2].partition("</script>")[0]
     explained = {}
     for cause, documents in enumerate(json.loads(data)["explorer"]["best"]):

@@ -13,8 +13,9 @@ from noisyor.io.model_file import provenance
 from noisyor.learning.validation import hold_out
 from noisyor.report import baseline
 from noisyor.report.baseline import Baseline, baseline_section, compare_with_mixture
-from noisyor.report.inputs import WORDS, Model, Rows, kind_of
+from noisyor.report.inputs import WORDS, Model, kind_of
 from noisyor.report.page import model_page
+from noisyor.tables import Table
 
 KINDS = np.array([[0.9, 0.8, 0.1, 0.1, 0.9, 0.1], [0.1, 0.2, 0.9, 0.9, 0.1, 0.1]])
 
@@ -135,7 +136,7 @@ class TestCost:
     def test_of_huge_networks_nothing_is_said(self, wrong, monkeypatch):
         monkeypatch.setattr(baseline, "_MAX_EDGES", 10)
         assert compare_with_mixture(model_of(wrong), kinds(100)) is None
-        page = model_page(model_of(wrong), Rows(kinds(100)))
+        page = model_page(model_of(wrong), Table(kinds(100)))
         assert "too large for a" in page.html
         assert page.summary["mixture"] is None
 
@@ -157,7 +158,7 @@ class TestWords:
     def test_the_page_says_it(self, topics, factors, features):
         for example in (topics, factors, features):
             model = model_of(example.network)
-            page = model_page(model, Rows(example.observations))
+            page = model_page(model, Table(example.observations))
             assert page.summary["mixture"]["verdict"] in ("better", "worse", "level")
             assert "a mixture of" in page.html.lower()
         assert "The comparison needs data" in model_page(model).html

@@ -42,7 +42,7 @@ def documents(tmp_path_factory):
 
 def test_texts_and_classes_of_documents(documents):
     model, data = read_model(documents / "m.safetensors"), documents / "d.jsonl"
-    found = rows_for(model, data).texts
+    found = rows_for(model, data).excerpts
     assert found[0] == "The team scored a GOAL 0 times."
     assert found[15].endswith(" …")
     assert len(found[15]) < 450
@@ -76,7 +76,7 @@ def test_classes_of_a_table_that_were_dropped_in_training(tmp_path):
     nor.save_network(tmp_path / "m.safetensors", network, metadata={"reading": {"drop": ["kind"]}})
     model = read_model(tmp_path / "m.safetensors")
     assert read_labels(model, tmp_path / "t.csv", None, "kind") == ("x",) * 8 + ("y",) * 8
-    assert rows_for(model, tmp_path / "t.csv").texts is None
+    assert rows_for(model, tmp_path / "t.csv").excerpts is None
 
 
 def test_labels_without_data(documents):

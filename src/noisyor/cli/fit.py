@@ -126,7 +126,7 @@ def fit(
 
     run = Run(
         data=data,
-        files=RunFiles(out),
+        out=out,
         kind=kind,
         reading=ReadOptions(**reading),
         settings=given,
@@ -140,13 +140,13 @@ def fit(
     )
     with locked(out, "noisyor fit"):
         _check_paths(data, out, force)  # again: now nobody else can change them
-        if run.files.are_kept() and not resume:
+        if _has_checkpoint(out) and not resume:
             if not force:
                 raise InvalidSettingError(
-                    f"{run.files.checkpoint} holds a run that was stopped; the same command with "
+                    f"{out}.checkpoint holds a run that was stopped; the same command with "
                     "--resume continues it, --force begins anew"
                 )
-            run.files.remove()
+            _remove_checkpoints(out)
         fitted = _read_and_fit(run)
     return print_summary(fitted, data, out, as_json, quiet)
 
@@ -192,36 +192,26 @@ def _check_paths(data: Path, out: Path, force: bool) -> None:
     common.check_output(out, force=force, inputs=[data])
     if ending_of(out) in {".html", *(end for form in FORMATS.values() for end in form.endings)}:
         raise InvalidSettingError(f"{out}: the name of a model ends in .safetensors")
-    for path in RunFiles(out).kept:
+    for path in _checkpoints(out):
         check_target(path, is_checkpoint, "a run of noisyor")
 
 
 # ---- a run
 
 
-class RunFiles(NamedTuple):
-    """The model file of a run, and the files that lie beside it while the run lasts."""
+def _checkpoints(out: Path) -> tuple[Path, Path]:
+    """Return the files beside a model while its run lasts: the states of training and search."""
+    return Path(f"{out}.checkpoint"), Path(f"{out}.checkpoint.search")
 
-    model: Path
 
-    @property
-    def checkpoint(self) -> Path:
-        """The state of the training; `learning` keeps the best of the search beside it."""
-        return Path(f"{self.model}.checkpoint")
+def _has_checkpoint(out: Path) -> bool:
+    """Return whether there is a state to continue from."""
+    return any(path.exists() for path in _checkpoints(out))
 
-    @property
-    def kept(self) -> tuple[Path, Path]:
-        """All files but the model."""
-        return self.checkpoint, Path(f"{self.checkpoint}.search")
 
-    def are_kept(self) -> bool:
-        """Tell whether there is a state to continue from."""
-        return any(path.exists() for path in self.kept)
-
-    def remove(self) -> None:
-        """Remove all but the model."""
-        for path in self.kept:
-            path.unlink(missing_ok=True)
+def _remove_checkpoints(out: Path) -> None:
+    for path in _checkpoints(out):
+        path.unlink(missing_ok=True)
 
 
 class Run(NamedTuple):
@@ -233,7 +223,7 @@ class Run(NamedTuple):
     """
 
     data: Path
-    files: RunFiles
+    out: Path
     kind: Any
     reading: ReadOptions
     settings: dict[str, Any]
@@ -267,9 +257,9 @@ def _read_and_fit(run: Run) -> Fitted:
             run = run._replace(time_limit=max(left, 1e-3))
         return _fit_table(run, table)
     except KeyboardInterrupt:
-        if run.files.are_kept():
+        if _has_checkpoint(run.out):
             click.echo(
-                f"noisyor: the best so far is kept in {run.files.checkpoint}*; the same command "
+                f"noisyor: the best so far is kept in {run.out}.checkpoint*; the same command "
                 "with --resume continues, and with --resume --time-limit 1 writes it",
                 err=True,
             )
@@ -322,7 +312,7 @@ def _fit_table(run: Run, table: Table) -> Fitted:
     if run.resamples:
         model.stability(train, run.resamples, seed=run.seed)
     _save(fitted, run, settings)
-    run.files.remove()
+    _remove_checkpoints(run.out)
     return fitted
 
 
@@ -332,7 +322,7 @@ def _estimator(kind: str, run: Run, further: dict[str, Any]) -> NoisyOrEstimator
 
     settings: dict[str, Any] = {
         **run.settings,
-        "checkpoint": str(run.files.checkpoint),
+        "checkpoint": f"{run.out}.checkpoint",
         "resume": run.resume,
         "time_limit": run.time_limit,
         "n_jobs": run.threads,
@@ -401,7 +391,7 @@ def _save(fitted: Fitted, run: Run, settings: Mapping[str, Any]) -> None:
         metadata[TOPIC_WORDS] = topic_words(model.network_, rows)
     model.provenance_ = metadata
     model.set_params(options=None)
-    model.save(real_path(run.files.model))
+    model.save(real_path(run.out))
 
 
 # ---- the summary

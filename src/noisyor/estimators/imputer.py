@@ -140,8 +140,7 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     def _rows(self, X: Any, reset: bool) -> tuple[Observations, npt.NDArray[np.float64]]:
         """Return the rows, also as an array with NaN for missing entries."""
-        X = getattr(X, "observations", X)  # of a `Table`
-        if isinstance(X, Observations):
+        if isinstance(getattr(X, "observations", X), Observations):  # also of a `Table`
             rows = read_rows(self, X, reset=reset)
             return rows, rows.to_dense().astype(np.float64)
         given = checked_array(self, X, reset=reset, dtype=np.float64).copy()

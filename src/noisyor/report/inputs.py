@@ -17,7 +17,7 @@ from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.names import Kind, visible_label
 from noisyor.model.network import Network, network_of
 from noisyor.tables.options import options_like
-from noisyor.tables.table import read_like, read_table
+from noisyor.tables.table import Table, read_like, read_table
 
 _LONGEST_NAME = 80
 """Letters shown of a name."""
@@ -33,14 +33,6 @@ class Model(NamedTuple):
     metadata: dict[str, Any]
     kind: Kind
     name: str
-
-
-class Rows(NamedTuple):
-    """Observations in the columns of the model, names of rows and texts if the file has them."""
-
-    observations: Observations
-    names: tuple[str, ...] | None = None
-    texts: tuple[str, ...] | None = None
 
 
 class Words(NamedTuple):
@@ -90,15 +82,14 @@ def kind_of(network: Network) -> Kind:
     return "topics" if network.n_layers > 1 else "factors"
 
 
-def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) -> Rows:
+def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) -> Table:
     """Return rows in the model's columns, from a file or anything that `Observations.of` takes.
 
     ``reading`` are options of `ReadOptions`, on top of those that the training data were read with.
     """
     network = model.network
     if isinstance(data, (str, os.PathLike)):
-        table = read_like(model.metadata, data, reading, network)
-        return Rows(table.observations, table.row_names, table.excerpts)
+        return read_like(model.metadata, data, reading, network)
     aligned, _ = align(
         Observations.of(data),
         network.visible_names,
@@ -106,7 +97,7 @@ def rows_for(model: Model, data: Any, reading: Mapping[str, Any] | None = None) 
         network.visible_shape,
         "the data",
     )
-    return Rows(aligned)
+    return Table(aligned)
 
 
 def read_labels(

@@ -21,7 +21,6 @@ from noisyor.report.baseline import MIN_ROWS, baseline_section, compare_with_mix
 from noisyor.report.fit_quality import ExplainedRows, explain_rows, fit_section
 from noisyor.report.inputs import (
     Model,
-    Rows,
     describe,
     model_of,
     provenance_rows,
@@ -41,6 +40,7 @@ from noisyor.report.templating import (
     require_templates,
     script_hash,
 )
+from noisyor.tables.table import Table
 
 GENERATOR = "noisyor report"
 """Mark by which earlier reports are recognized."""
@@ -141,7 +141,7 @@ def write_report(
 
 def model_page(
     model: Model,
-    rows: Rows | None = None,
+    rows: Table | None = None,
     *,
     labels: tuple[str, Sequence[str]] | None = None,
     max_rows: int = MAX_ROWS,
@@ -236,7 +236,7 @@ def model_page(
 
 
 def _odd_rows(
-    model: Model, rows: Rows | None, explained: ExplainedRows | None, engine: EngineLike
+    model: Model, rows: Table | None, explained: ExplainedRows | None, engine: EngineLike
 ) -> list[dict[str, Any]] | None:
     """Return the least likely of the rows, with their surprising entries."""
     network = model.network
@@ -245,11 +245,11 @@ def _odd_rows(
     some = np.linspace(0, len(explained.number) - 1, min(len(explained.number), _MAX_ODD)).round()
     some = np.unique(some.astype(np.int64))
     found = odd_rows(network, explained.observations.take(some), _N_ODD, engine=engine)
-    numbers = explained.number[some]
+    numbers, names = explained.number[some], rows.row_names
     return [
         {
             "number": int(numbers[odd.row]),
-            "name": None if rows.names is None else shorten(rows.names[int(numbers[odd.row])]),
+            "name": None if names is None else shorten(names[int(numbers[odd.row])]),
             "log_p": odd.log_p,
             "entries": [
                 (shorten(entry.name), "on" if entry.value else "off", entry.probability)

@@ -22,7 +22,7 @@ from noisyor.report.charts import N_COLORS, shaded_image
 from noisyor.report.explorer import cause_names, explorer_data, reach_of
 from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import find_dead, find_duplicates, similar_features, success_matrix
-from noisyor.report.inputs import WORDS, Model, Rows, Words, count, is_drawn
+from noisyor.report.inputs import WORDS, Model, Words, count, is_drawn
 from noisyor.report.map import Region, cause_map, similarity_of
 from noisyor.report.residuals import (
     Residuals,
@@ -33,6 +33,7 @@ from noisyor.report.residuals import (
     matrix_data,
     worst_columns,
 )
+from noisyor.tables.table import Table
 
 MAX_LABELS = 40
 _MIN_ROWS = 5
@@ -109,7 +110,7 @@ def percent(share: float) -> str:
 def cause_section(
     model: Model,
     words: Words,
-    rows: Rows | None,
+    rows: Table | None,
     explained: ExplainedRows | None,
     left: Residuals | None,
     links: Chains | None,
@@ -118,7 +119,7 @@ def cause_section(
 ) -> dict[str, Any]:
     """Return the parts of the page for tables and documents."""
     network = model.network
-    names = rows.names if rows is not None else None
+    names = rows.row_names if rows is not None else None
     reach, rate = reach_of(network), prior_marginals(network)
     called = cause_names(network, model.kind, model.metadata.get("named") is True)
     if is_drawn(network):  # a picture says more than the names of three pixels
@@ -131,9 +132,9 @@ def cause_section(
     explorer = explorer_data(
         network, words, called, reach, rate, explained, links, names, recurrence
     )
-    if rows is not None and rows.texts is not None:
+    if rows is not None and rows.excerpts is not None:
         for document in explorer.get("documents", []):
-            text = rows.texts[document["row"]]
+            text = rows.excerpts[document["row"]]
             document["text"] = text.removeprefix(document["name"] or "").strip()
     data: dict[str, Any] = {"explorer": explorer}
     # No topic makes a word more likely on than off: a matrix would show nothing but misses.

@@ -179,7 +179,7 @@ def _texts(
     """Iterate over documents: name of the row, if a column has one, and text."""
     wanted = str(options.text_field)
     text = column_index(wanted, names, width, f"{path}: text field")
-    name = role_index("id_column", options, names, width, path)
+    name = role_index(options.id_column, options.id_required, names, width, str(path))
     if name is None and names is not None and TITLE_FIELD in names and wanted != TITLE_FIELD:
         name = names.index(TITLE_FIELD)
     for _, row in rows:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -417,9 +417,10 @@ def find_roles(
     wanted : names of a model's columns. If given, only these are kept.
     labels : index of a column that names the rows if the options do not give one.
     """
-    row_names = role_index("id_column", options, names, width, where, wanted)
+    row_names = role_index(options.id_column, options.id_required, names, width, str(where), wanted)
     row_names = labels if row_names is None else row_names
-    weights = role_index("weights", options, names, width, where, wanted)
+    place = f"{where}: column of weights"
+    weights = role_index(options.weights, options.weights_required, names, width, place, wanted)
     left_out = {row_names, weights}
     if wanted is not None and names is not None:
         require(names, wanted, where)
@@ -443,25 +444,21 @@ def find_roles(
 
 
 def role_index(
-    role: Literal["id_column", "weights"],
-    options: ReadOptions,
+    asked: str | None,
+    required: bool,
     names: list[str] | None,
     width: int,
-    where: object,
+    where: str,
     wanted: Sequence[str] | None = None,
 ) -> int | None:
     """Return the index of the column of row names or weights, or None; see `find_roles`."""
-    asked, required = options.id_column, options.id_required
-    if role == "weights":
-        asked, required = options.weights, options.weights_required
     if asked is None:
         return None
     if not required and asked not in (names or ()):
         index = as_index(asked, width)
         if index is None or (names is not None and names[index] in (wanted or ())):
             return None
-    of_weights = ": column of weights" if role == "weights" else ""
-    return column_index(asked, names, width, f"{where}{of_weights}")
+    return column_index(asked, names, width, where)
 
 
 def column_index(wanted: str, names: list[str] | None, width: int, where: str) -> int:
