@@ -407,13 +407,6 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
     check_folder(parent)
 
 
-def write_output(path: Path, content: bytes) -> None:
-    """Replace a file in one step; a link stays a link."""
-    from noisyor._util.files import real_path, write_atomically
-
-    write_atomically(real_path(path), content)
-
-
 def print_json(value: Any) -> None:
     """Print one JSON document on standard output; NaN and infinity become null."""
     from noisyor._util.files import to_json

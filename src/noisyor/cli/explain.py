@@ -167,28 +167,20 @@ def _label(table: Table, row: int) -> str:
 
 
 def _evidence(network: Network, observe: tuple[str, ...], absent: tuple[str, ...]) -> Observations:
-    from noisyor.data.observations import Observations
-    from noisyor.explanation.ranking import find_visible
+    from noisyor.explanation.ranking import named_evidence
 
-    def indices(texts: tuple[str, ...]) -> list[int]:
-        names = network.visible_names or ()
-        found: list[int] = []
-        for text in texts:
-            whole = [text] if text in names else [part.strip() for part in text.split(",")]
-            found += [find_visible(network, name) for name in whole if name]
-        return list(dict.fromkeys(found))
+    known = network.visible_names or ()
 
-    present, missing = indices(observe), indices(absent)
-    both = set(present) & set(missing)
-    if both:
-        from noisyor.model.names import visible_label
-
-        raise InvalidSettingError(
-            f"{visible_label(network, both.pop())!r} is given both as present and as absent"
+    def names(texts: tuple[str, ...]) -> list[str]:
+        parts = (
+            [text] if text in known else [part.strip() for part in text.split(",")]
+            for text in texts
         )
-    if not present and not missing:
+        return [name for part in parts for name in part if name]
+
+    if not names(observe) and not names(absent):
         raise InvalidSettingError("--observe and --absent name no finding")
-    return Observations.from_evidence(network.n_visible, present, missing)
+    return named_evidence(network, names(observe), names(absent))
 
 
 def _others(

@@ -56,7 +56,7 @@ def impute(
 
     import numpy as np
 
-    from noisyor._util.files import csv_content
+    from noisyor._util.files import csv_content, real_path, write_atomically
     from noisyor.data.columns import find_one_hot
     from noisyor.inference.sampling import predict_visible
     from noisyor.io.model_file import mapping_in
@@ -88,7 +88,7 @@ def impute(
         known = {**mapping_in(saved.metadata, "reading"), **reading}.get("id_column")
         lines = ([name, *line] for name, line in zip(table.row_names, lines, strict=True))
         names = [_id_name(known, names), *names]
-    common.write_output(out, csv_content(chain([names], lines)))
+    write_atomically(real_path(out), csv_content(chain([names], lines)))
     if as_json:
         common.print_json({"file": str(out), "rows": rows.n_rows, "filled": rows.n_missing})
     elif not quiet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
@@ -131,7 +130,8 @@ class BlindDeconvolution(NoisyOrEstimator):
     def inverse_transform(self, X: Any) -> Any:
         """Predict images from placed features: flat, or as images if `fit` was given images."""
         result = super().inverse_transform(X)
-        return result.reshape(-1, *self.image_shape_) if self._images else result
+        images = getattr(self, "_images", self.image_shape is None)  # a loaded model was not fitted
+        return result.reshape(-1, *self.image_shape_) if images else result
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -169,13 +169,6 @@ class BlindDeconvolution(NoisyOrEstimator):
     def _params_of(cls, network: Network) -> dict[str, Any]:
         layout = _convolutional(network)
         return {"n_components": layout.n_components, "feature_shape": layout.feature_shape}
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` or the command line wrote. ``history_`` is thinned."""
-        estimator = super().load(path)
-        estimator._images = estimator.image_shape is None
-        return estimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -376,21 +369,15 @@ class TopicModel(NoisyOrEstimator):
         super()._keep(learned, rows)
         if self.network_.n_layers == 1:
             self.provenance_[TOPIC_WORDS] = topic_words(self.network_, rows)
-        self._list_words()
         return self
 
-    def _list_words(self) -> None:
-        words, network = topic_words_of(self.provenance_, self.network_), self.network_
-        self.topic_words_: list[list[Any]] | None = words
-        if words is not None and network.visible_names is not None:
-            self.topic_words_ = [[network.visible_names[i] for i in best] for best in words]
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` or the command line wrote. ``history_`` is thinned."""
-        estimator = super().load(path)
-        estimator._list_words()
-        return estimator
+    @property
+    def topic_words_(self) -> list[list[Any]] | None:
+        """Ten descriptive words of each topic of a model with one layer; None for a hierarchy."""
+        words, names = topic_words_of(self.provenance_, self.network_), self.network_.visible_names
+        if words is None or names is None:
+            return words
+        return [[names[i] for i in best] for best in words]
 
     @classmethod
     def _params_of(cls, network: Network) -> dict[str, Any]:

@@ -229,11 +229,11 @@ def named_evidence(
         if isinstance(findings, str | dict):
             raise InvalidDataError(f"findings are a list of names, got {findings!r}")
     network = network_of(network)
-    return Observations.from_evidence(
-        network.n_visible,
-        [find_visible(network, finding) for finding in present],
-        [find_visible(network, finding) for finding in absent],
-    )
+    on, off = ({find_visible(network, one): None for one in given} for given in (present, absent))
+    both = [visible_label(network, i) for i in on if i in off]
+    if both:
+        raise InvalidDataError(f"{both[0]!r} is both present and absent")
+    return Observations.from_evidence(network.n_visible, on, off)
 
 
 def present_findings(row: Observations) -> npt.NDArray[np.int32]:
@@ -243,33 +243,22 @@ def present_findings(row: Observations) -> npt.NDArray[np.int32]:
 
 def state_of_finding(row: Observations, finding: int) -> FindingState:
     """Return whether a finding is present, absent or unknown in one row."""
-    if finding in present_findings(row):
-        return "present"
-    return "unknown" if finding in _unknown_findings(row) else "absent"
+    value = row.to_dense()[0, finding]
+    return "unknown" if np.isnan(value) else "present" if value else "absent"
 
 
 def has_causes(network: Network, row: Observations) -> bool:
     """Return whether an observed node of the only row has a parent."""
     n_parents = np.diff(network.child_ptr[: network.n_visible + 1])
-    n_parents[_unknown_findings(row)] = 0
+    n_parents[row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]] = 0
     return bool(n_parents.any())
 
 
 def with_finding(row: Observations, finding: int, state: FindingState) -> Observations:
     """Return the row with the state of one finding replaced."""
-    ones = set(present_findings(row).tolist()) - {finding}
-    missing = set(_unknown_findings(row).tolist()) - {finding}
-    if state == "present":
-        ones |= {finding}
-    elif state == "unknown":
-        missing |= {finding}
-    return Observations.from_indices(
-        [sorted(ones)], row.n_visible, missing=[sorted(missing)], row_ids=row.row_ids
-    )
-
-
-def _unknown_findings(row: Observations) -> npt.NDArray[np.int32]:
-    return row.missing_columns[row.missing_ptr[0] : row.missing_ptr[1]]
+    values = row.to_dense()
+    values[0, finding] = {"present": 1.0, "absent": 0.0, "unknown": np.nan}[state]
+    return Observations.of(values, row_ids=row.row_ids)
 
 
 # ---- the posterior of the causes
