@@ -75,13 +75,14 @@ def by_hand(rows: np.ndarray, a: int, b: int) -> float:
         if not (np.isnan(row[a]) or np.isnan(row[b])):
             known += 1
             both += int(row[a] == 1 and row[b] == 1)
-    sure = (both - 1.5 * math.sqrt(both)) / known if both >= 4 else 0.0
-    if sure == 0:
+    expected = both - 1.5 * math.sqrt(both)
+    if expected <= 0:
         return -1.0
-    if sure >= 1:
-        return 0.0
+    none = math.exp(-expected)
+    rate = expected / (1.0 - none) / known
     share = [np.nanmean(rows[:, k]) for k in (a, b)]
-    return math.log(sure / (share[0] * share[1])) / -math.log(sure)
+    some = math.log(rate / (share[0] * share[1])) / -math.log(rate)
+    return (1.0 - none) * some - none
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
@@ -105,13 +106,14 @@ def test_a_row_of_weight_two_is_two_rows():
 
 
 def test_few_meetings_are_weak_evidence():
-    rows = np.zeros((1000, 6))
-    rows[:4, :2] = 1  # met in all of their four documents
-    rows[50:53, 4:] = 1  # in all of their three documents
-    rows[100:200, 2:4] = 1
-    found = Togetherness(rows).of([0, 1, 2, 3, 4, 5])
-    assert found[2, 3] > 0.8 > 0.7 > found[0, 1] > 0
-    assert found[4, 5] == -1
+    # Every two words occur in the same documents only: in 2, 3, 4, 8 or 100 of them.
+    numbers = [2, 3, 4, 8, 100]
+    rows = np.zeros((1000, 10))
+    for pair, number in enumerate(numbers):
+        rows[200 * pair : 200 * pair + number, 2 * pair : 2 * pair + 2] = 1
+    pairs = Togetherness(rows)
+    found = [pairs.of([2 * pair, 2 * pair + 1])[0, 1] for pair in range(len(numbers))]
+    assert found[0] == -1 < found[1] < 0 < found[2] < 0.2 < 0.6 < found[3] < 0.8 < found[4]
 
 
 def test_mean_of_pairs():

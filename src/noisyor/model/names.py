@@ -229,10 +229,9 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     return Togetherness(X, network.n_visible).distinct_words(candidates, n)
 
 
-_STANDARD_DEVIATIONS, _MIN_MEETINGS = 1.5, 4
-"""Standard deviations subtracted from the number of documents in which two words co-occur, and the
-smallest number that counts. Otherwise topics of a few thousand long documents consist of rare words
-that co-occur in two or three of them."""
+_STANDARD_DEVIATIONS = 1.5
+"""Standard deviations subtracted from the number of documents in which two words co-occur. Words
+are listed because they co-occur in the training documents, so they co-occur less in others."""
 
 
 class Togetherness:
@@ -240,8 +239,9 @@ class Togetherness:
 
     The measure is normalized pointwise mutual information, log(p(a, b) / p(a) p(b)) over -log p(a,
     b): -1 for words that never co-occur, 0 for independent words, 1 for words that always occur
-    together. Few co-occurrences are weak evidence, so 1.5 standard deviations are subtracted from
-    their number, and fewer than four count as none.
+    together. It is predicted for as many other documents. Their expected number of co-occurrences
+    is the present number minus 1.5 standard deviations. They may have none by chance (Poisson), and
+    the measure is then -1; so rare words need more evidence.
 
     Parameters
     ----------
@@ -263,13 +263,15 @@ class Togetherness:
         both = (ones.T @ ones).toarray()
         absent = (missing.T @ missing).toarray()
         seen = self._total - np.diag(absent)[:, None] - np.diag(absent)[None, :] + absent
-        share = np.diag(both) / np.maximum(np.diag(seen), 1e-300)
-        sure = np.maximum(both - _STANDARD_DEVIATIONS * np.sqrt(both), 0.0)
-        sure[both < _MIN_MEETINGS - 1e-9] = 0.0  # sums of weights are rounded
-        sure /= np.maximum(seen, 1e-300)
+        seen = np.maximum(seen, 1e-300)
+        share = np.diag(both) / np.diag(seen)
+        expected = np.maximum(both - _STANDARD_DEVIATIONS * np.sqrt(both), 0.0)
+        some = -np.expm1(-expected)  # probability of at least one co-occurrence
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.log(sure / np.outer(share, share)) / -np.log(sure)
-        found = np.where(sure > 0, np.where(sure < 1, found, 0.0), -1.0)
+            rate = expected / some / seen  # share of documents with both, if there are any
+            found = np.log(rate / np.outer(share, share)) / -np.log(rate)
+            found = some * np.where(rate < 1, found, 0.0) - (1.0 - some)
+        found = np.where(expected > 0, found, -1.0)
         np.fill_diagonal(found, 0.0)
         return found
 
