@@ -229,7 +229,7 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     return Togetherness(X, network.n_visible).distinct_words(candidates, n)
 
 
-_STANDARD_DEVIATIONS = 1.5
+_STANDARD_DEVIATIONS = 2.0
 """Standard deviations subtracted from the number of documents in which two words co-occur. Words
 are listed because they co-occur in the training documents, so they co-occur less in others."""
 
@@ -240,7 +240,7 @@ class Togetherness:
     The measure is normalized pointwise mutual information, log(p(a, b) / p(a) p(b)) over -log p(a,
     b): -1 for words that never co-occur, 0 for independent words, 1 for words that always occur
     together. It is predicted for as many other documents. Their expected number of co-occurrences
-    is the present number minus 1.5 standard deviations. They may have none by chance (Poisson), and
+    is the present number minus two standard deviations. They may have none by chance (Poisson), and
     the measure is then -1; so rare words need more evidence.
 
     Parameters
@@ -265,7 +265,8 @@ class Togetherness:
         seen = self._total - np.diag(absent)[:, None] - np.diag(absent)[None, :] + absent
         seen = np.maximum(seen, 1e-300)
         share = np.diag(both) / np.diag(seen)
-        expected = np.maximum(both - _STANDARD_DEVIATIONS * np.sqrt(both), 0.0)
+        # The standard deviation of the root of a Poisson number is about 1/2.
+        expected = np.maximum(np.sqrt(both) - 0.5 * _STANDARD_DEVIATIONS, 0.0) ** 2
         some = -np.expm1(-expected)  # probability of at least one co-occurrence
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = expected / some / seen  # share of documents with both, if there are any
