@@ -46,12 +46,15 @@ _CLASS_SHARES = (1.0, 0.5, 0.0)
 _MIXTURE_ROUNDS = 40
 """Largest number of EM iterations for the classes; Gibbs sampling refines them."""
 
-_FIRST_ROUNDS, _LAST_ROUNDS = 25, 200
+_FIRST_ROUNDS, _LAST_ROUNDS = 50, 200
 """Rounds of each start, and largest number of rounds of the best start with all rows."""
 
-_SMOOTHINGS, _ONES_PER_EDGE = (0.5, 4.0, 16.0), 10.0
-"""Pseudo-rows of every parameter. With fewer ones per edge than the second number, validation rows
-choose the smoothing and the number of rounds; otherwise these are the first and the largest."""
+_SMOOTHINGS = (0.5, 4.0, 16.0)
+"""Pseudo-rows of every parameter. The first is used unless ones are few."""
+
+_ONES_PER_EDGE, _FEWEST_ROUNDS = 10.0, 25
+"""With fewer ones per edge than this, causes soon fit single rows: validation rows choose the
+smoothing, and the number of rounds from this one upwards, which is also that of each start."""
 
 
 class Causes(NamedTuple):
@@ -126,7 +129,7 @@ class _Learner:
     """Training rows, and validation rows that choose between starts."""
 
     def __init__(self, rows: Observations, n_components: int, context: Context) -> None:
-        self.rows, self.context = rows, context
+        self.context = context
         self.training = validation = rows
         if rows.total_weight >= _MIN_ROWS:
             n_training = (1.0 - _VALIDATION_SHARE) * rows.total_weight
@@ -138,21 +141,22 @@ class _Learner:
         self.chains = chain_rows(self.training)
         self.scored = _some(validation, _SCORED_ROWS, context.seed)
         self.n_components = min(n_components, self.training.n_rows)
+        n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
+        self.is_scarce = n_ones < _ONES_PER_EDGE * self.n_components * rows.n_visible
+        self.first_rounds = _FEWEST_ROUNDS if self.is_scarce else _FIRST_ROUNDS
 
     def start(self) -> Causes:
         """Return the best of the starts, with its smoothing and its number of rounds."""
-        n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
-        is_scarce = n_ones < _ONES_PER_EDGE * self.n_components * self.rows.n_visible
         best = Causes(self._draft(_CLASS_SHARES[0]), _SMOOTHINGS[0])
         with (
             progress_bar(None, "start", "rounds", self.context.job) as bar,
             suppress(TimeUpError),
         ):
-            for trial in self._improvements(best, is_scarce, bar):
+            for trial in self._improvements(best, bar):
                 best = trial
         return best
 
-    def _improvements(self, draft: Causes, is_scarce: bool, bar: Any) -> Iterator[Causes]:
+    def _improvements(self, draft: Causes, bar: Any) -> Iterator[Causes]:
         """Yield causes, each better than the one before, by start, smoothing and rounds."""
         best = self._try(draft, bar)
         yield best.causes
@@ -161,7 +165,7 @@ class _Learner:
             if trial.score > best.score:
                 best = trial
                 yield best.causes
-        if not is_scarce:
+        if not self.is_scarce:
             return
         for value in _SMOOTHINGS[1:]:
             trial = self._try(best.causes._replace(smoothing=value), bar)
@@ -169,8 +173,7 @@ class _Learner:
                 break
             best = trial
             yield best.causes
-        # With few ones, more rounds fit the parameters to single rows.
-        causes, score = best.causes._replace(n_rounds=_FIRST_ROUNDS), best.score
+        causes, score = best.causes._replace(n_rounds=self.first_rounds), best.score
         yield causes
         while causes.n_rounds < _LAST_ROUNDS:
             network = best.rounds.advance(causes.n_rounds, bar)
@@ -183,7 +186,7 @@ class _Learner:
     def _try(self, causes: Causes, bar: Any) -> _Trial:
         """Return causes after some rounds on the training rows."""
         rounds = _rounds(causes, self.chains, self.context)
-        learned = causes._replace(network=rounds.advance(_FIRST_ROUNDS, bar))
+        learned = causes._replace(network=rounds.advance(self.first_rounds, bar))
         return _Trial(learned, self._score(learned), rounds)
 
     def _draft(self, class_share: float) -> Network:
