@@ -285,9 +285,10 @@ def _noise_counts(tables: Tables) -> str:
     far = [line for _, line in pairs if _differs(line)]
     listed = "; ".join(f"{LABELS[line.metric]} of {line.group.case}" for line in far)
     return wrapped(
-        f"{len(pairs)} numbers were run with both noises. With the noise of the text "
-        f"{sum(_differs(line) for line, _ in pairs)} of them differ from the paper's. With the "
-        f"noise of the software {len(far)} differ{f': {listed}' * bool(far)}. By chance about "
+        f"Of {len(pairs)} numbers that were run with both noises, "
+        f"{sum(_differs(line) for line, _ in pairs)} differ from the paper's with the noise of the "
+        f"text, and {len(far)} with the noise of the software{f' ({listed})' * bool(far)}. By "
+        "chance about "
         f"{chance_beyond_limit() * len(pairs):.0f} would differ. The paper's runs probably had the "
         "noise of its software."
     )

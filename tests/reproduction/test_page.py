@@ -282,8 +282,8 @@ def test_numbers_that_differ_are_counted_for_each_noise(page):
             factored(-20.0, "gaussian", case="100,20"),
         ).split()
     )
-    assert "2 numbers were run with both noises. With the noise of the text 1 of them" in words
-    assert "With the noise of the software 0 differ. By chance about 0" in words
+    assert "Of 2 numbers that were run with both noises, 1 differ" in words
+    assert "and 0 with the noise of the software. By chance about 0" in words
 
 
 def test_full_recoveries_by_the_part_of_the_noise(tmp_path):
