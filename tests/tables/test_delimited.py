@@ -124,6 +124,12 @@ def test_options_by_keyword():
 # ---- lists of items
 
 
+def test_a_table_is_no_list_of_baskets():
+    with pytest.raises(InvalidDataError, match="format='baskets'"):
+        rows_of(written("d.csv", "a,b\n1,0\n0,1\n"), format="baskets")
+    assert rows_of(written("e.csv", "a,b\n\n0,1,2\n"), format="baskets").observations.n_visible == 5
+
+
 def test_baskets():
     text = "\n".join(",".join(f'"{tag}"' for tag in row) for row in tags())
     found = rows_of(written("d.csv", text), format="baskets")

@@ -563,6 +563,11 @@ def rows_of_items(
             names.append(name)
     if not rows:
         raise InvalidDataError(f"{where} holds no rows")
+    if any(rows[1:]) and all({"0", "1"}.issuperset(row) for row in rows[1:]):
+        raise InvalidDataError(
+            f"{where}: expected items, got 0 and 1 in all lines but the first; it is a table: "
+            "leave out ReadOptions(format='baskets')"
+        )
     if columns is None:
         columns = sorted(counts, key=lambda item: (-counts[item], item))[: options.vocabulary]
         if not columns:
