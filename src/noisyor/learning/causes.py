@@ -5,14 +5,12 @@ non-negative factorization finds, which describes some columns. Where rows are u
 classes are combinations of causes, and sampling rarely takes them apart; where rows are of one kind
 each, classes are right from the beginning. So starts with classes, with parts and with half of each
 are learned by Gibbs sampling from three quarters of the rows, drawn by the seed. The other rows
-choose the start and, if the data have few ones, the strength of the smoothing and the number of
-rounds. Then the model learns from all rows.
+choose the start and, if the data have few ones, the strength of the smoothing. Then the model
+learns from all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,22 +45,18 @@ _MIXTURE_ROUNDS = 40
 """Largest number of EM iterations for the classes; Gibbs sampling refines them."""
 
 _FIRST_ROUNDS, _LAST_ROUNDS = 50, 200
-"""Rounds of each start, and largest number of rounds of the best start with all rows."""
+"""Rounds of each start, and of the best start with all rows."""
 
-_SMOOTHINGS = (0.5, 4.0, 16.0)
-"""Pseudo-rows of every parameter. The first is used unless ones are few."""
-
-_ONES_PER_EDGE, _FEWEST_ROUNDS = 10.0, 25
-"""With fewer ones per edge than this, causes soon fit single rows: validation rows choose the
-smoothing, and the number of rounds from this one upwards, which is also that of each start."""
+_SMOOTHINGS, _ONES_PER_EDGE = (0.5, 4.0, 16.0), 10.0
+"""Pseudo-rows of every parameter. With fewer ones per edge than the second number, validation rows
+choose the smoothing; otherwise the first one is used."""
 
 
 class Causes(NamedTuple):
-    """A network of causes, and the smoothing and number of rounds with which to learn on."""
+    """A network of causes, and the smoothing with which to learn on."""
 
     network: Network
     smoothing: float
-    n_rounds: int = _LAST_ROUNDS
 
 
 def learn_causes(rows: Observations, n_components: int, context: Context) -> Network:
@@ -90,13 +84,11 @@ def start_causes(rows: Observations, n_components: int, context: Context) -> Cau
     if kept is not None:
         graph = bipartite(rows.n_visible, learner.n_components, noise="per_visible")
         theta = np.array(kept.numbers("theta", graph.n_params))
-        smoothing = kept.numbers("smoothing", 1)[0]
-        return Causes(graph.with_theta(theta), smoothing, kept.count("n_rounds", _LAST_ROUNDS))
+        return Causes(graph.with_theta(theta), kept.numbers("smoothing", 1)[0])
     found = learner.start()
     if not context.job.is_cut_short:
-        numbers = {"smoothing": found.smoothing, "n_rounds": float(found.n_rounds)}
-        kept_arrays = {key: np.array([value]) for key, value in numbers.items()}
-        context.store.save(name, {"theta": found.network.theta, **kept_arrays})
+        smoothing = np.array([found.smoothing])
+        context.store.save(name, {"theta": found.network.theta, "smoothing": smoothing})
     return found
 
 
@@ -107,29 +99,21 @@ def finish_causes(
     network, rounds = causes.network, None
     if not (is_trial or context.job.is_cut_short):
         context.job.note(
-            f"causes found: {network.n_hidden}; {causes.n_rounds} rounds follow that refine them"
+            f"causes found: {network.n_hidden}; {_LAST_ROUNDS} rounds follow that refine them"
         )
     try:
-        with progress_bar(causes.n_rounds, "gibbs", "rounds", context.job) as bar:
+        with progress_bar(_LAST_ROUNDS, "gibbs", "rounds", context.job) as bar:
             rounds = _rounds(causes, chain_rows(_sampled(rows, context)), context)
-            return rounds.advance(causes.n_rounds, bar)
+            return rounds.advance(_LAST_ROUNDS, bar)
     except TimeUpError:
         return network if rounds is None else rounds.network
-
-
-class _Trial(NamedTuple):
-    """Causes after some rounds, their mean log p of the validation rows, and the rounds."""
-
-    causes: Causes
-    score: float
-    rounds: GibbsRounds
 
 
 class _Learner:
     """Training rows, and validation rows that choose between starts."""
 
     def __init__(self, rows: Observations, n_components: int, context: Context) -> None:
-        self.context = context
+        self.rows, self.context = rows, context
         self.training = validation = rows
         if rows.total_weight >= _MIN_ROWS:
             n_training = (1.0 - _VALIDATION_SHARE) * rows.total_weight
@@ -141,53 +125,32 @@ class _Learner:
         self.chains = chain_rows(self.training)
         self.scored = _some(validation, _SCORED_ROWS, context.seed)
         self.n_components = min(n_components, self.training.n_rows)
-        n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
-        self.is_scarce = n_ones < _ONES_PER_EDGE * self.n_components * rows.n_visible
-        self.first_rounds = _FEWEST_ROUNDS if self.is_scarce else _FIRST_ROUNDS
 
     def start(self) -> Causes:
-        """Return the best of the starts, with its smoothing and its number of rounds."""
-        best = Causes(self._draft(_CLASS_SHARES[0]), _SMOOTHINGS[0])
-        with (
-            progress_bar(None, "start", "rounds", self.context.job) as bar,
-            suppress(TimeUpError),
-        ):
-            for trial in self._improvements(best, bar):
-                best = trial
+        """Return the best of the starts, and the smoothing."""
+        n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
+        is_scarce = n_ones < _ONES_PER_EDGE * self.n_components * self.rows.n_visible
+        best, best_score = None, -np.inf
+        with progress_bar(None, "start", "rounds", self.context.job) as bar:
+            try:
+                for share in _CLASS_SHARES:
+                    draft = Causes(self._draft(share), _SMOOTHINGS[0])
+                    best = draft if best is None else best
+                    found = self._advanced(draft, bar)
+                    score = self._score(found)
+                    if score > best_score:
+                        best, best_score = found, score
+                for value in _SMOOTHINGS[1:] if is_scarce else ():
+                    assert best is not None
+                    found = self._advanced(best._replace(smoothing=value), bar)
+                    score = self._score(found)
+                    if score <= best_score:
+                        break
+                    best, best_score = found, score
+            except TimeUpError:
+                pass
+        assert best is not None
         return best
-
-    def _improvements(self, draft: Causes, bar: Any) -> Iterator[Causes]:
-        """Yield causes, each better than the one before, by start, smoothing and rounds."""
-        best = self._try(draft, bar)
-        yield best.causes
-        for share in _CLASS_SHARES[1:]:
-            trial = self._try(draft._replace(network=self._draft(share)), bar)
-            if trial.score > best.score:
-                best = trial
-                yield best.causes
-        if not self.is_scarce:
-            return
-        for value in _SMOOTHINGS[1:]:
-            trial = self._try(best.causes._replace(smoothing=value), bar)
-            if trial.score <= best.score:
-                break
-            best = trial
-            yield best.causes
-        causes, score = best.causes._replace(n_rounds=self.first_rounds), best.score
-        yield causes
-        while causes.n_rounds < _LAST_ROUNDS:
-            network = best.rounds.advance(causes.n_rounds, bar)
-            causes = causes._replace(network=network, n_rounds=2 * causes.n_rounds)
-            before, score = score, self._score(causes)
-            if score <= before:
-                return
-            yield causes
-
-    def _try(self, causes: Causes, bar: Any) -> _Trial:
-        """Return causes after some rounds on the training rows."""
-        rounds = _rounds(causes, self.chains, self.context)
-        learned = causes._replace(network=rounds.advance(self.first_rounds, bar))
-        return _Trial(learned, self._score(learned), rounds)
 
     def _draft(self, class_share: float) -> Network:
         """Return causes that are classes of a mixture grown by splitting, and parts of rows."""
@@ -214,6 +177,11 @@ class _Learner:
             np.vstack([classes.failure_probability, parts.failure_probability]),
             np.append(classes.prior_probability, parts.prior_probability),
         )
+
+    def _advanced(self, causes: Causes, bar: Any) -> Causes:
+        """Return causes after some rounds on the training rows."""
+        rounds = _rounds(causes, self.chains, self.context)
+        return causes._replace(network=rounds.advance(_FIRST_ROUNDS, bar))
 
     def _score(self, causes: Causes) -> float:
         """Return the mean log p of the validation rows."""
