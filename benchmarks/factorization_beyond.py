@@ -27,6 +27,7 @@ import noisyor as nor
 from _measure import Machine, arguments, significant, write
 from _simple_baselines import alternating_greedy, errors, greedy_memberships, thresholded_nmf
 from noisyor.datasets.synthetic import generate_bmf
+from noisyor.learning.recipes import FitResult
 from noisyor.metrics import factorization_error
 from reproduction.paper import paper_cells
 
@@ -57,6 +58,11 @@ def learned_error(network: nor.Network, rows: Any, clean: Any) -> tuple[float, f
     return factorization_error(network, states, clean), float(posterior.log_joint.mean())
 
 
+def n_used(learned: FitResult) -> int:
+    """Count the causes that are used."""
+    return learned.network.n_hidden - int(learned.settings.get("n_unused", 0))
+
+
 def size_case(n: int, r: int, seed: int) -> dict[str, Any]:
     data = generate_bmf(n, r, seed)
     learned, seconds = timed(lambda: nor.learn_factors(data.train, r, seed=seed, progress=False))
@@ -77,7 +83,7 @@ def size_case(n: int, r: int, seed: int) -> dict[str, Any]:
         "true_elbo": true_bound,
         "paper_elbo": paper,
         "share_of_gap_pct": 100.0 * (true_bound - bound) / (true_bound - paper),
-        "causes": learned.network.n_hidden,
+        "causes": n_used(learned),
         **seconds,
         "ten_lines_re_pct": errors(data.test, thresholded_nmf(data.train, r)),
         "thirty_lines_re_pct": errors(data.test, alternating_greedy(data.train, r)),
@@ -100,7 +106,7 @@ def disturbed_case(
         "clean_error_pct": error,
         "test_re_pct": test_error,
         "test_elbo": test_bound,
-        "causes": learned.network.n_hidden,
+        "causes": n_used(learned),
         **seconds,
     }
     if not missing and causes == 40:
