@@ -281,6 +281,12 @@ def learn_factors_errors() -> dict[str, Any]:
 
 
 @call
+def learn_factors_likelihood() -> dict[str, Any]:
+    X = with_gaps(table(150, 16, 4), 0.05)
+    return trained(nor.learn_factors(X, 4, objective="likelihood", progress=False))
+
+
+@call
 def learn_factors_from_paper() -> dict[str, Any]:
     options: dict[str, Any] = {"objective": "mdl", "init": "paper-3", "noise": "shared"}
     return trained(nor.learn_factors(table(), 4, steps=25, seed=2, progress=False, **options))

@@ -108,6 +108,24 @@ class TestSmoothing:
     def test_noise_is_smoothed_more(self):
         assert self.chosen(np.random.default_rng(0).random((60, 80)) < 0.1, 8) > 0.5
 
+    def test_few_rows_with_many_ones_are_smoothed_more(self):
+        """Without, the last rounds lose what the first ones gained."""
+        generator = np.random.default_rng(0)
+        failure = 1.0 - generator.beta(0.5, 1.5, (20, 40))
+        truth = nor.bipartite(
+            40, 20, noise="per_visible", failure_probability=failure, prior_probability=0.15
+        )
+        rows = nor.sample(truth, 150, seed=1).visible
+        learner = causes._Learner(nor.Observations.of(rows), 20, context())
+        start = learner.start()
+        assert start.smoothing > 0.5
+        unseen = nor.sample(truth, 1000, seed=2).visible
+        by_smoothing = [
+            log_probability(causes.finish_causes(found, learner.rows, context()), unseen).mean
+            for found in (start, start._replace(smoothing=0.5))
+        ]
+        assert by_smoothing[0] > by_smoothing[1] + 0.3
+
 
 def test_a_sample_keeps_weights():
     rows = nor.Observations.of(np.eye(10)).with_weights(np.arange(1, 11))

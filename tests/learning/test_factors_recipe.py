@@ -11,6 +11,7 @@ from noisyor.datasets.synthetic import generate_bmf
 from noisyor.engines.context import Context
 from noisyor.errors import InvalidSettingError
 from noisyor.inference import log_probability
+from noisyor.learning import recipes
 from noisyor.learning.causes import start_causes
 from noisyor.learning.recipes import _code_length_ratio
 from noisyor.learning.validation import (
@@ -21,6 +22,7 @@ from noisyor.learning.validation import (
     split_validation,
 )
 from noisyor.metrics import factorization_error
+from noisyor.search.factors import search_rows
 
 KINDS = np.where(np.random.default_rng(7).random((4, 12)) < 0.5, 0.8, 0.05)
 
@@ -95,6 +97,20 @@ class TestObjective:
         assert fitted.settings["objective"] == "mdl"
         states = nor.explain(fitted.network, rows).states.toarray()
         assert factorization_error(fitted.network, states, rows) < 0.01
+
+    def test_more_factors_are_tried_if_some_describe_a_part(self, monkeypatch):
+        rows = Observations.of(generate_bmf(100, 40, seed=900).train)
+        monkeypatch.setattr(recipes, "_TEST_FACTORS", 10)
+        tried = []
+
+        def search(some, settings, context):
+            tried.append(settings.n_components)
+            return search_rows(some, settings, context)
+
+        monkeypatch.setattr(recipes, "search_rows", search)
+        task = recipes._FactorSearch(rows, "auto", 1, Context.of("auto", 0, False, None, None))
+        assert task._choose_objective() == "mdl"
+        assert tried == [20, 40]
 
     def test_boolean_products_with_a_tenth_of_the_entries_flipped_are_searched(self):
         clean = generate_bmf(100, 20, seed=900).train.astype(bool)
@@ -209,7 +225,7 @@ class TestNumber:
         fitted = nor.learn_factors(faint_causes(900)[:, :12], "auto", **options)
         assert started[:2] == [8, 32]  # and not 128 for four causes
         assert 128 not in started
-        assert started[-1] == fitted.network.n_hidden <= 8
+        assert started[-1] == fitted.network.n_hidden < 32
 
     def test_sizes_follow_one_ranking(self, monkeypatch):
         rows = Observations.of(faint_causes(400))

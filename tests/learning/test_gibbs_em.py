@@ -63,6 +63,23 @@ def test_an_edge_that_rarely_fails_keeps_its_failures() -> None:
     assert 0.008 < learned.failure_probability[0, 1] < 0.06
 
 
+@pytest.mark.parametrize("n_hidden", [1, 3, 12])
+def test_strong_smoothing_leaves_columns_as_frequent_as_they_are(n_hidden: int) -> None:
+    generator = np.random.default_rng(n_hidden)
+    rows = Observations.of(generator.random((600, 5)) < [0.05, 0.2, 0.4, 0.6, 0.8])
+    start = nor.bipartite(
+        5, n_hidden, noise="per_visible", failure_probability=0.7, prior_probability=0.4
+    )
+    chains = gibbs_em.Chains(start, gibbs_em.chain_rows(rows))
+    rounds = gibbs_em.GibbsRounds(start, chains, smoothing=1e7, smooth_to="frequency")
+    rounds.advance(5)
+    n_on = max(1.0, chains.share_on().sum())
+    assert (n_on > 2) == (n_hidden == 12)
+    frequency = rows.to_csr().mean(axis=0)
+    together = 1.0 - rounds.network.failure_probability**n_on  # by the causes of an average row
+    np.testing.assert_allclose(together, np.tile(frequency, (n_hidden, 1)), atol=0.01)
+
+
 def test_threads_do_not_matter_and_fixed_parameters_stay() -> None:
     network = nor.bipartite(6, 4, failure_probability=0.4, prior_probability=0.3, fixed="noise")
     rows = nor.sample(network, 1200, seed=0).visible

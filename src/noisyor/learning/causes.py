@@ -47,9 +47,16 @@ _MIXTURE_ROUNDS = 40
 _FIRST_ROUNDS, _LAST_ROUNDS = 50, 200
 """Rounds of each start, and of the best start with all rows."""
 
-_SMOOTHINGS, _ONES_PER_EDGE = (0.5, 4.0, 16.0), 10.0
-"""Pseudo-rows of every parameter. With fewer ones per edge than the second number, validation rows
-choose the smoothing; otherwise the first one is used."""
+_SCARCE_ROUNDS = 25
+"""Rounds of each start if ones are scarce, and of the best start with another smoothing. More
+rounds without smoothing would fit the noise."""
+
+_SMOOTHED_ROUNDS = 100
+"""Rounds with all rows after more than the least smoothing."""
+
+_SMOOTHINGS, _ONES_PER_EDGE = (0.5, 2.0, 8.0, 32.0), 40.0
+"""Pseudo-rows of every parameter. Ones are scarce with fewer per edge than the second number; then
+validation rows choose the smoothing. Otherwise the first one is used."""
 
 
 class Causes(NamedTuple):
@@ -97,14 +104,15 @@ def finish_causes(
 ) -> Network:
     """Learn from all rows, until the time is over; a note says so unless it is a trial."""
     network, rounds = causes.network, None
+    n_rounds = _SMOOTHED_ROUNDS if causes.smoothing > _SMOOTHINGS[0] else _LAST_ROUNDS
     if not (is_trial or context.job.is_cut_short):
         context.job.note(
-            f"causes found: {network.n_hidden}; {_LAST_ROUNDS} rounds follow that refine them"
+            f"causes found: {network.n_hidden}; {n_rounds} rounds follow that refine them"
         )
     try:
-        with progress_bar(_LAST_ROUNDS, "gibbs", "rounds", context.job) as bar:
+        with progress_bar(n_rounds, "gibbs", "rounds", context.job) as bar:
             rounds = _rounds(causes, chain_rows(_sampled(rows, context)), context)
-            return rounds.advance(_LAST_ROUNDS, bar)
+            return rounds.advance(n_rounds, bar)
     except TimeUpError:
         return network if rounds is None else rounds.network
 
@@ -130,26 +138,36 @@ class _Learner:
         """Return the best of the starts, and the smoothing."""
         n_ones = float(self.training.row_weights @ np.diff(self.training.ptr))
         is_scarce = n_ones < _ONES_PER_EDGE * self.n_components * self.rows.n_visible
+        n_rounds = _SCARCE_ROUNDS if is_scarce else _FIRST_ROUNDS
         best, best_score = None, -np.inf
         with progress_bar(None, "start", "rounds", self.context.job) as bar:
             try:
                 for share in _CLASS_SHARES:
                     draft = Causes(self._draft(share), _SMOOTHINGS[0])
                     best = draft if best is None else best
-                    found = self._advanced(draft, bar)
-                    score = self._score(found)
+                    found, score = self._advanced(draft, n_rounds, bar)
                     if score > best_score:
                         best, best_score = found, score
-                for value in _SMOOTHINGS[1:] if is_scarce else ():
-                    assert best is not None
-                    found = self._advanced(best._replace(smoothing=value), bar)
-                    score = self._score(found)
-                    if score <= best_score:
-                        break
-                    best, best_score = found, score
             except TimeUpError:
-                pass
-        assert best is not None
+                is_scarce = False
+            assert best is not None
+            return self._smoothed(best, best_score, bar) if is_scarce else best
+
+    def _smoothed(self, start: Causes, start_score: float, bar: Any) -> Causes:
+        """Return the start after some rounds with the smoothing that validation rows prefer."""
+        best, best_score = start, start_score
+        try:
+            for smoothing in _SMOOTHINGS[1:]:
+                trial = start._replace(smoothing=smoothing)
+                found, score = self._advanced(trial, _SCARCE_ROUNDS, bar)
+                if best is start and score <= best_score:
+                    # Perhaps it lost because of its additional rounds.
+                    best, best_score = self._advanced(start, _SCARCE_ROUNDS, bar)
+                if score <= best_score:
+                    break
+                best, best_score = found, score
+        except TimeUpError:
+            pass
         return best
 
     def _draft(self, class_share: float) -> Network:
@@ -178,14 +196,12 @@ class _Learner:
             np.append(classes.prior_probability, parts.prior_probability),
         )
 
-    def _advanced(self, causes: Causes, bar: Any) -> Causes:
-        """Return causes after some rounds on the training rows."""
+    def _advanced(self, causes: Causes, n_rounds: int, bar: Any) -> tuple[Causes, float]:
+        """Return causes after some rounds, and the mean log p of the validation rows."""
         rounds = _rounds(causes, self.chains, self.context)
-        return causes._replace(network=rounds.advance(_FIRST_ROUNDS, bar))
-
-    def _score(self, causes: Causes) -> float:
-        """Return the mean log p of the validation rows."""
-        return estimate_log_p(causes.network, self.scored, self.context).mean
+        network = rounds.advance(n_rounds, bar)
+        score = estimate_log_p(network, self.scored, self.context).mean
+        return causes._replace(network=network), score
 
 
 def _rounds(causes: Causes, rows: Observations, context: Context) -> GibbsRounds:

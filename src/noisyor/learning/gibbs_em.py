@@ -66,8 +66,9 @@ def learn_by_gibbs(
         on and the edge fails; a hidden node is on in half of its pseudo-rows; a visible node is on
         by itself in one of a hundred.
     smooth_to : what edges do in their pseudo-rows. ``"failure"``: they fail, which suits causes of
-        a few columns. ``"frequency"``: they work as often as the column is on, which suits causes
-        that describe every column of a row.
+        a few columns. ``"frequency"``: they work so often that the parents that are on in an
+        average row switch the column on as often as it is on, which suits causes that describe
+        every column of a row.
     seed : key of the samples; those of a row depend on (seed, row id) alone.
     engine : as in `explain`.
     progress : show a progress bar; None shows it on a terminal only.
@@ -118,6 +119,12 @@ class Chains:
         self.states = swept.states
         return swept.successes, swept.trials
 
+    def share_on(self) -> FloatArray:
+        """Return the share of the rows in which each hidden node is on, (n_hidden,)."""
+        # einsum, because the last bits of a BLAS product depend on the number of threads
+        on: FloatArray = np.einsum("r,rk->k", self.rows.row_weights, self.states)
+        return on / self.rows.total_weight
+
 
 class GibbsRounds:
     """Rounds of expectation-maximization that can be stopped, inspected and continued.
@@ -139,7 +146,11 @@ class GibbsRounds:
         check_choice("smooth_to", smooth_to, ("failure", "frequency"))
         self.network, self.chains = network, chains
         self._seed, self.number = check_seed(seed), 0
-        self._smoothing, self._success = smoothing, _pseudo_success(network, chains, smooth_to)
+        self._smoothing, roles = smoothing, network.roles
+        self._success: FloatArray = np.select(
+            [roles == "noise", roles == "prior"], [_NOISE_SHARE, 0.5], 0.0
+        )
+        self._frequency = _frequency(chains.rows) if smooth_to == "frequency" else None
 
     def advance(self, n_rounds: int, bar: Any = None) -> Network:
         """Run some rounds and return the mean of the parameters over their second half."""
@@ -157,10 +168,26 @@ class GibbsRounds:
         key = NoiseKey(self._seed, self.number)
         successes, trials = self.chains.sweep(self.network, key)
         self.number += 1
-        successes = successes + self._smoothing * self._success
+        successes = successes + self._smoothing * self._pseudo_success()
         trials = trials + self._smoothing
         self.network = self.with_probability(successes / np.where(trials > 0, trials, 1.0))
         return probability_from_theta(self.network.theta)
+
+    def _pseudo_success(self) -> FloatArray:
+        """Return the share of pseudo-rows in which each parameter succeeds, (n_params,)."""
+        if self._frequency is None:
+            return self._success
+        # With m parents on, a column is on with 1 - (1 - s)^m if each edge works with s. If every
+        # edge worked as often as the column is on, rows with many causes would have too many ones.
+        network = self.network
+        visible = slice(0, network.n_visible)
+        is_on = self.chains.share_on()[network.parent]
+        n_on = np.bincount(network.edge_child, is_on, network.n_nodes)[visible]
+        works = np.zeros(network.n_nodes)
+        works[visible] = -np.expm1(np.log1p(-self._frequency) / np.maximum(n_on, 1.0))
+        n_edges = np.bincount(network.param, minlength=network.n_params)
+        total = np.bincount(network.param, works[network.edge_child], network.n_params)
+        return np.where(n_edges > 0, total / np.maximum(n_edges, 1), self._success)
 
     def with_probability(self, probability: FloatArray) -> Network:
         """Return the network with these probabilities, clipped, where parameters are free."""
@@ -169,20 +196,11 @@ class GibbsRounds:
         return self.network.with_theta(theta)
 
 
-def _pseudo_success(network: Network, chains: Chains, smooth_to: str) -> FloatArray:
-    """Return the share of pseudo-rows in which each parameter succeeds, (n_params,)."""
-    roles = network.roles
-    success = np.select([roles == "noise", roles == "prior"], [_NOISE_SHARE, 0.5], 0.0)
-    if smooth_to == "frequency":
-        frequency, rows = np.zeros(network.n_nodes), chains.rows
-        seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
-        ones = rows.to_csr().T @ rows.row_weights
-        frequency[: network.n_visible] = ones / np.maximum(seen, 1e-9)
-        of_edge = frequency[network.edge_child]
-        edges = np.bincount(network.param, minlength=network.n_params)
-        mean = np.bincount(network.param, of_edge, network.n_params) / np.maximum(edges, 1)
-        success = np.where(edges > 0, mean, success)
-    return success
+def _frequency(rows: Observations) -> FloatArray:
+    """Return the share of ones among the observed entries of each column, (n_visible,)."""
+    seen = rows.total_weight - rows.missing_csr().T @ rows.row_weights
+    ones = np.asarray(rows.to_csr().T @ rows.row_weights, dtype=float)
+    return np.asarray(np.minimum(ones / np.maximum(seen, 1e-9), _SUREST))
 
 
 def chain_rows(rows: Observations) -> Observations:

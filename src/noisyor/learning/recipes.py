@@ -212,7 +212,8 @@ _FEW_ROWS = 40
 _TEST_ROWS, _TEST_FACTORS, _TEST_ITERATIONS = 300, 32, 80
 """Rows of the quick start that chooses the objective, factors that it looks for, at most half the
 number of columns, and iterations of max-product: more of them change the code length by less than
-4 percent. If more causes are requested, it looks for as many."""
+4 percent. If more causes are requested, it looks for as many; if the number is to be chosen, for
+twice as many, and for more if these describe a part of the table."""
 
 _MAX_CODE_LENGTH, _MAX_CODE_LENGTH_OF_NOISE = 0.5, 0.85
 """Factors describe a table if they need at most the first share of the code length of independent
@@ -384,24 +385,31 @@ class _FactorSearch:
         return found
 
     def _choose_objective(self) -> Literal["mdl", "likelihood"]:
-        """Test by one quick start on a sample of the rows whether factors describe the table."""
-        rows = self.rows
-        if isinstance(self.n_components, str) and rows.total_weight < _FEW_ROWS:
+        """Test by a quick start on a sample of the rows whether factors describe the table."""
+        rows, is_auto = self.rows, isinstance(self.n_components, str)
+        if is_auto and rows.total_weight < _FEW_ROWS:
             return "mdl"
         _, some = sample_rows(rows, _TEST_ROWS * rows.n_visible, self.context.seed)
         context = self.context.with_(store=CheckpointStore())
-        half = max(1, rows.n_visible // 2)
-        if isinstance(self.n_components, str):
-            number = min(2 * _TEST_FACTORS, half)
-        else:  # fewer factors than asked for would not describe a table that is made of so many
-            number = max(min(_TEST_FACTORS, half), self.n_components)
-        settings = SearchSettings(number, n_restarts=1, patience=1, iterations=_TEST_ITERATIONS)
+        most = max(1, rows.n_visible // 2)
+        number = min(2 * _TEST_FACTORS, most)
+        if not isinstance(self.n_components, str):
+            # Fewer factors than requested would not describe a table that is made of so many.
+            number = most = max(min(_TEST_FACTORS, most), self.n_components)
         with context.job.until(0.2):
-            found = search_rows(some, settings, context)
-        ratio = _code_length_ratio(found)
-        are_noise = found.errors == 0 or is_determined_by_counts(found)
-        most = _MAX_CODE_LENGTH_OF_NOISE if are_noise else _MAX_CODE_LENGTH
-        return "mdl" if ratio <= most else "likelihood"
+            while True:
+                settings = SearchSettings(
+                    number, n_restarts=1, patience=1, iterations=_TEST_ITERATIONS
+                )
+                found = search_rows(some, settings, context)
+                ratio = _code_length_ratio(found)
+                are_noise = found.errors == 0 or is_determined_by_counts(found)
+                if ratio <= (_MAX_CODE_LENGTH_OF_NOISE if are_noise else _MAX_CODE_LENGTH):
+                    return "mdl"
+                # If these factors describe a part of the table, more may describe it all.
+                if number == most or ratio > _MAX_CODE_LENGTH_OF_NOISE:
+                    return "likelihood"
+                number = min(2 * number, most)
 
     def _start_auto(self, objective: str) -> _Start:
         """Choose the number of causes, by validation rows."""
