@@ -157,8 +157,8 @@ def parse_truth(text: str) -> dict[str, int]:
     groups = [{folded(word) for word in part.split(",")} for part in text.split("/")]
     if len(groups) == 3 and groups[2] == {""}:
         groups.pop()
-    nfoldeds = sum(map(len, groups))
-    if len(groups) not in (2, 3) or "" in groups[0] or len(set().union(*groups)) < nfoldeds:
+    n_words = sum(map(len, groups))
+    if len(groups) not in (2, 3) or "" in groups[0] or len(set().union(*groups)) < n_words:
         raise InvalidSettingError(
             "truth is the words for 1 and those for 0, such as y/n, T/F, 2/1 or 1/0/-999 (the "
             f"third is missing); x/ says that a blank is 0; got {text!r}"
