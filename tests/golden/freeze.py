@@ -1,6 +1,8 @@
 """Write the frozen outputs anew: ``python tests/golden/freeze.py``, or only those of named calls.
 
-Do so only for a change that is meant to change results, and say in the commit which and why.
+Do so only for a change that is meant to change results, and say in the commit which and why. There
+is one file for each kind of processor. Calls whose outputs changed leave the other files, because
+they can only be frozen there.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import scipy.linalg  # noqa: F401  (loads the second BLAS, which the signature n
 import threadpoolctl
 from golden_calls import CALLS
 
-FILE = Path(__file__).with_name("golden.json")
+FOLDER = Path(__file__).with_name("frozen")
 N_SHOWN = 6
 
 
@@ -59,26 +61,42 @@ def signature() -> dict[str, str]:
     }
 
 
+def files() -> dict[Path, dict[str, Any]]:
+    """Read the frozen outputs of all kinds of processors."""
+    return {file: json.loads(file.read_text("utf-8")) for file in sorted(FOLDER.glob("*.json"))}
+
+
+def write(file: Path, signature: dict[str, str], frozen: dict[str, Any]) -> None:
+    """Write the frozen outputs of one kind of processor, in the order of the calls."""
+    calls = {name: frozen[name] for name in CALLS if name in frozen}
+    text = json.dumps({"signature": signature, "calls": calls}, indent=1)
+    file.write_text(text + "\n", "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="calls to freeze; default all")
     parser.add_argument("--times", action="store_true", help="print CPU seconds of each call")
     arguments = parser.parse_args()
-    names = arguments.names or list(CALLS)
-    frozen: dict[str, Any] = {}
-    if arguments.names:
-        before = json.loads(FILE.read_text("utf-8"))
-        if before["signature"] != signature():
-            parser.error("the file is from another platform: freeze all calls, or none")
-        frozen = before["calls"]
-    for name in names:
+    here, known = signature(), files()
+    own = FOLDER / f"{here['processor']}.json"
+    before = known.pop(own, {"signature": here, "calls": {}})
+    if arguments.names and before["signature"] != here:
+        parser.error("other libraries than in the file: freeze all calls, or none")
+    frozen, changed = dict(before["calls"]), set()
+    for name in arguments.names or list(CALLS):
         began = time.process_time()
         frozen[name] = outputs_of(name)
+        if before["calls"].get(name, frozen[name]) != frozen[name]:
+            changed.add(name)
         if arguments.times:
             print(f"{time.process_time() - began:8.2f} s  {name}", flush=True)
-    calls = {name: frozen[name] for name in CALLS}
-    text = json.dumps({"signature": signature(), "calls": calls}, indent=1)
-    FILE.write_text(text + "\n", "utf-8")
+    write(own, here, frozen)
+    if before["signature"] == here:
+        for file, other in known.items():
+            kept = {name: one for name, one in other["calls"].items() if name not in changed}
+            write(file, other["signature"], kept)
+    print("changed:", ", ".join(sorted(changed)) or "nothing")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Short seeded calls of the public interface whose outputs are frozen in ``golden.json``.
+"""Short seeded calls of the public interface whose outputs are frozen in the folder ``frozen``.
 
 Each function returns its outputs by name. The name of the function is the name of the call. Data
 are drawn by NumPy alone, so that a change of the package cannot change what goes in. Options that
