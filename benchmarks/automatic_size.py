@@ -32,7 +32,7 @@ from reproduction import datasets
 
 SIZES = (5, 10, 20, 40, 80)
 MAX_TRAIN, MAX_TEST = 4000, 2000
-SETS = ("nltcs", "plants", "jester", "tiny20", "41 causes", "baskets")
+SETS = ("nltcs", "plants", "jester", "baudio", "bnetflix", "tiny20", "41 causes", "baskets")
 
 
 def rows_of(name: str, folder: Path) -> Rows:

@@ -223,9 +223,25 @@ class TestNumber:
         monkeypatch.setattr("noisyor.learning.recipes.start_causes", start)
         options = {"objective": "likelihood", "progress": False}
         fitted = nor.learn_factors(faint_causes(900)[:, :12], "auto", **options)
-        assert started[:2] == [8, 32]  # and not 128 for four causes
+        assert started[:3] == [8, 32, 16]  # and not 128 for four causes
         assert 128 not in started
-        assert started[-1] == fitted.network.n_hidden < 32
+        assert fitted.network.n_hidden < 16
+
+    def test_sizes_above_the_best_start_from_a_larger_network(self):
+        rows = Observations.of(faint_causes(400))
+        training, validation = split_validation(rows, 0)
+        networks = [start_causes(training, number, Context.of()).network for number in (4, 12)]
+        refitted = []
+
+        def refit(smaller):
+            refitted.append(smaller.n_hidden)
+            return smaller
+
+        _, curve = choose_size(networks, training, validation, refit, Context.of())
+        assert {4, 12} < set(curve.n_components)
+        assert any(size < 4 for size in refitted)
+        assert any(4 < size < 12 for size in refitted)
+        assert max(refitted) < 12
 
     def test_sizes_follow_one_ranking(self, monkeypatch):
         rows = Observations.of(faint_causes(400))
@@ -241,7 +257,7 @@ class TestNumber:
             return smaller
 
         monkeypatch.setattr("noisyor.learning.validation._CLEARLY", np.inf)
-        choose_size(network, training, validation, refit, Context.of())
+        choose_size([network], training, validation, refit, Context.of())
         assert min(len(failure) for failure in seen) == 1
         for failure in seen:
             assert (failure == best).all(axis=1).any()

@@ -16,12 +16,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from noisyor._util.arrays import FloatArray
 from noisyor._util.progress import Progress, TimeUpError
 from noisyor._util.validation import COUNT, COUNT_OR_AUTO, OPTIONS
 from noisyor.data.observations import Observations
 from noisyor.engines.context import CheckpointStore, Context, Stored, note_compilation
 from noisyor.engines.contract import EngineLike
 from noisyor.errors import CheckpointError, InvalidDataError, InvalidSettingError
+from noisyor.inference.evaluate import Score
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
@@ -250,10 +252,10 @@ def learn_factors(
     X : binary data (n_rows, n_visible).
     n_components : number of causes. If the data support fewer, the others are unused: their prior
         is 0.0001 and they switch nothing on (``settings["n_unused"]``). ``"auto"`` takes the fewest
-        causes within one standard error of the best held-out log-likelihood: a quarter of the rows
-        is held out, one search runs on the others, its causes are ranked, and
-        ``settings["n_components_curve"]`` lists the log-likelihood by number. The same
-        number of causes is also learned from a new start; the better of the two is kept. Exact
+        causes within one standard error of the best log-likelihood of a quarter of the rows, which
+        is held out; ``settings["n_components_curve"]`` lists the log-likelihood by number. The
+        causes of one search are ranked, and smaller numbers keep the first of them. For the
+        likelihood, 8, 32 and 128 causes are tried before, and twice the best of these. Exact
         Boolean factors are all kept.
     objective : what the causes are fitted for.
 
@@ -357,6 +359,24 @@ class _Start(NamedTuple):
     settings: dict[str, Any]
 
 
+class _Sized(NamedTuple):
+    """A number of causes: their start, their network, and log p of each validation row.
+
+    If the time was over before these rows were scored, they have -inf.
+    """
+
+    start: Causes
+    network: Network
+    log_p: FloatArray
+
+    def gains_on(self, other: _Sized, validation: Observations) -> bool:
+        """Return whether the mean is more than one standard error above that of the other."""
+        if not np.isfinite([self.log_p, other.log_p]).all():
+            return False
+        gain = Score(self.log_p - other.log_p, weights=validation.weights)
+        return gain.mean > gain.standard_error
+
+
 @dataclass(frozen=True, eq=False)
 class _FactorSearch:
     """The part of `learn_factors` before training; see there for the settings."""
@@ -434,7 +454,7 @@ class _FactorSearch:
         network = self._gibbs(network, training, _SWEEPS)
         with context.job.until(_SHARE_OF_SIZES):
             network, curve = choose_size(
-                network, training, validation, self._refit_with(training), context
+                [network], training, validation, self._refit_with(training), context
             )
         network = self._gibbs(network, self.rows, _SWEEPS)
         return _Start(network, is_converged=False, settings=_settings_of(curve))
@@ -442,39 +462,52 @@ class _FactorSearch:
     def _by_likelihood(self, training: Observations, validation: Observations) -> _Start:
         """Choose the number of causes by the likelihood of validation rows."""
         context = self.context
-        most = max(1, min(_MAX_CAUSES, round(training.total_weight) // _ROWS_PER_CAUSE))
         with context.job.until(_SHARE_OF_SEARCH):
-            causes = self._surplus(training, validation, most)
-        refit = self._refit_with(training, smoothing=causes.smoothing, smooth_to="frequency")
+            best, larger = self._candidates(training, validation)
+        sized = [best] if larger is None else [best, larger]
+        refit = self._refit_with(training, smoothing=best.start.smoothing, smooth_to="frequency")
         with context.job.until(_SHARE_OF_SIZES):
-            network, curve = choose_size(causes.network, training, validation, refit, context)
-        causes = causes._replace(network=network)
-        if curve is not None:
-            causes = self._better(causes, training, validation)
-        network = finish_causes(causes, self.rows, context)
+            network, curve = choose_size(
+                [each.network for each in sized], training, validation, refit, context
+            )
+        start = next((each.start for each in sized if each.network is network), None)
+        if start is None:
+            start = self._better(best.start._replace(network=network), training, validation)
+        network = finish_causes(start, self.rows, context)
         return _Start(network, is_converged=True, settings=_settings_of(curve))
 
-    def _surplus(self, training: Observations, validation: Observations, most: int) -> Causes:
-        """Return the start of more causes than validation rows need, or of as many as time allows.
+    def _candidates(
+        self, training: Observations, validation: Observations
+    ) -> tuple[_Sized, _Sized | None]:
+        """Return the best number of causes that was tried, and the next larger one.
 
-        The number is quadrupled until validation rows gain nothing.
+        The number is quadrupled until validation rows gain nothing; then twice the best is tried.
         """
-        context, number = self.context, min(_FIRST_CAUSES, most)
-        causes = start_causes(training, number, context)
+        most = max(1, min(_MAX_CAUSES, round(training.total_weight) // _ROWS_PER_CAUSE))
+        number, larger = min(_FIRST_CAUSES, most), None
+        best = self._sized(number, training, validation)
+        while larger is None and number < most:
+            more = min(4 * number, most)
+            found = self._sized(more, training, validation)
+            if found.gains_on(best, validation):
+                best, number = found, more
+            else:
+                larger = found
+        if larger is not None and larger.network.n_hidden > 2 * number:
+            found = self._sized(2 * number, training, validation)
+            best, larger = (found, larger) if found.gains_on(best, validation) else (best, found)
+        is_scored = larger is not None and bool(np.isfinite(larger.log_p).all())
+        return best, larger if is_scored else None
+
+    def _sized(self, number: int, training: Observations, validation: Observations) -> _Sized:
+        """Learn a number of causes from the training rows, and score the validation rows."""
+        start = start_causes(training, number, self.context)
+        network = finish_causes(start, training, self.context, is_trial=True)
         try:
-            score = estimate_log_p(causes.network, validation, context).mean
-            while number < most:
-                number = min(4 * number, most)
-                more = start_causes(training, number, context)
-                if context.job.is_cut_short:
-                    break
-                before, causes = score, more
-                score = estimate_log_p(causes.network, validation, context).mean
-                if score <= before:
-                    break
+            log_p = estimate_log_p(network, validation, self.context).per_row
         except TimeUpError:
-            pass
-        return causes
+            log_p = np.full(validation.n_rows, -np.inf)
+        return _Sized(start, network, log_p)
 
     def _better(self, causes: Causes, training: Observations, validation: Observations) -> Causes:
         """Return these causes, or a start of as many others that lead to better ones.
@@ -482,17 +515,12 @@ class _FactorSearch:
         What is left of more causes is a good start for rows that were sampled from a noisy-OR
         model, and for many other tables it is not.
         """
-        context = self.context
+        fresh = self._sized(causes.network.n_hidden, training, validation)
         try:
-            start = start_causes(training, causes.network.n_hidden, context)
-            learned = finish_causes(start, training, context, is_trial=True)
-            scores = [
-                estimate_log_p(network, validation, context).mean
-                for network in (causes.network, learned)
-            ]
+            score = estimate_log_p(causes.network, validation, self.context).mean
         except TimeUpError:
             return causes
-        return start if scores[1] > scores[0] else causes
+        return fresh.start if validation.mean(fresh.log_p) > score else causes
 
     def _refit_with(self, rows: Observations, **smoothing: Any) -> Callable[[Network], Network]:
         """Return the function that adapts causes to rows after others were dropped."""

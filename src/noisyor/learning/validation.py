@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -215,7 +215,7 @@ def estimate_log_p(network: Network, validation: Observations, context: Context)
 
 
 def choose_size(
-    network: Network,
+    starts: Sequence[Network],
     training: Observations,
     validation: Observations,
     refit: Callable[[Network], Network],
@@ -232,7 +232,8 @@ def choose_size(
 
     Parameters
     ----------
-    network : bipartite, learned from the training rows.
+    starts : bipartite networks, learned from the training rows, each of another size. Smaller
+        sizes start from the first of them; sizes between two of them start from the larger one.
     training, validation : rows.
     refit : adapts the parameters of a network that has lost hidden nodes.
     context : engine, seed and deadline.
@@ -241,13 +242,16 @@ def choose_size(
     -------
     The chosen network, and the curve; None if there was no time to score any size.
     """
-    networks, per_row = {network.n_hidden: network}, {}
+    networks, per_row = {network.n_hidden: network for network in starts}, {}
     ranks: dict[int, npt.NDArray[np.int64]] = {}
 
     def score(size: int, bar: Any) -> SizeCurve:
         """Score one size, which starts from the next larger one, and return the curve so far."""
         larger = min(known for known in networks if known >= size)
         if larger > size:
+            if larger not in ranks:
+                gain = leave_one_out_gain(networks[larger], training, engine=context.engine)
+                ranks[larger] = np.argsort(np.argsort(-gain, kind="stable"))
             order = ranks[larger]
             networks[size] = refit(drop_hidden(networks[larger], np.flatnonzero(order >= size)))
             ranks[size] = order[order < size]
@@ -257,11 +261,11 @@ def choose_size(
 
     curve = None
     try:
-        gain = leave_one_out_gain(network, training, engine=context.engine)
-        ranks[network.n_hidden] = np.argsort(np.argsort(-gain, kind="stable"))
         with progress_bar(None, "sizes", "sizes", context.job) as bar:
-            size = network.n_hidden
-            curve = score(size, bar)
+            for network in starts:
+                curve = score(network.n_hidden, bar)
+            size = starts[0].n_hidden
+            assert curve is not None
             while size > 1 and curve.below_best(size) <= _CLEARLY:
                 size = max(1, int(size * _STEP))
                 curve = score(size, bar)
@@ -274,7 +278,7 @@ def choose_size(
                 curve = score(1, bar)._replace(chosen=1)
     except TimeUpError:
         if curve is None:
-            return network, None
+            return starts[0], None
     return networks[curve.chosen], curve
 
 
