@@ -49,6 +49,14 @@ def test_resamples_tell_which_causes_recur(tmp_path, capsys):
     assert main(["fit", data, "--kind", "topics", "--resamples", "2"]) == 2
 
 
+def test_resamples_of_layers_are_refused_before_the_fit(tmp_path, capsys):
+    data = tmp_path / "mails.txt"
+    data.write_text("cats dogs\nbirds fish\nmice cats\nfish rats\n" * 10)
+    assert main(["fit", str(data), "--resamples", "2"]) == 2
+    assert "--topics" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mails.txt"]
+
+
 def test_odd_rows_are_listed(tmp_path, capsys):
     failure = [[0.1, 0.1, 1, 1], [1, 1, 0.1, 0.1]]
     network = nor.bipartite(4, 2, failure_probability=failure, prior_probability=0.3)

@@ -184,6 +184,25 @@ class TestFaults:
         self.fails(file, "damaged or incomplete")
         assert file.stat().st_size == len(content) // 2
 
+    @pytest.mark.parametrize(
+        "text",
+        ["a,b,c\n1,0,1\n0,1,1\n", "a\tb\n1\t0\n", "whole milk,rolls\nsoda\nsoda,rolls\nbeer\n"],
+    )
+    def test_fields_in_a_text_file_are_no_documents(self, tmp_path, text):
+        path = tmp_path / "rows.txt"
+        path.write_text(text)
+        with pytest.raises(InvalidDataError) as caught:
+            read_table(path)
+        reported(caught, str(path), "format='csv'", "format='baskets'", "format='text'")
+        n_lines, is_table = text.count("\n"), "0" in text
+        found = read_table(path, format="csv" if is_table else "baskets").observations
+        assert found.n_rows == n_lines - is_table
+
+    def test_sentences_with_commas_are_documents(self, tmp_path):
+        path = tmp_path / "rows.txt"
+        path.write_text("one, two\n10,000 things, or more\nthree,four, five\nno comma\n")
+        assert read_table(path).documents
+
 
 class TestBagsOfWords:
     def expect(self, found):

@@ -115,10 +115,8 @@ def fit(
     out = out or Path(data.name.split(".")[0] + ".safetensors")
     given = {name: value for name, value in settings.items() if value is not None}
     kind = _chosen_kind(kind, topics, given)
-    if resamples and kind == "features":
-        raise InvalidSettingError("--resamples compares causes of columns, not features of images")
-    if resamples and kind == "topics" and "n_components" not in given:
-        raise InvalidSettingError("--resamples needs one layer of topics: --topics N")
+    if resamples:
+        _check_has_causes(kind, given)
     _check_paths(data, out, force)  # before locking: the lock is a file beside the model
 
     from noisyor._util.files import locked
@@ -177,6 +175,14 @@ def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) ->
     if kind in ("features", "topics") and given.get("n_components") == "auto":
         raise InvalidSettingError(f"--components auto is for factors; {kind} need a number")
     return kind
+
+
+def _check_has_causes(kind: str | None, settings: dict[str, Any]) -> None:
+    """Reject resamples for kinds of models that have no causes of columns."""
+    if kind == "features":
+        raise InvalidSettingError("--resamples compares causes of columns, not features of images")
+    if kind == "topics" and "n_components" not in settings:
+        raise InvalidSettingError("--resamples needs one layer of topics: --topics N")
 
 
 def _check_paths(data: Path, out: Path, force: bool) -> None:
@@ -298,6 +304,8 @@ def _fit_table(run: Run, table: Table) -> Fitted:
     kind: Any = run.kind or _kind_of(table, run.settings)
     if kind == "features":
         _check_images(rows, run.settings)
+    if run.resamples:
+        _check_has_causes(kind, run.settings)
     train, held_out = hold_out(rows, run.held_out, run.seed)
     further: dict[str, Any] = {}
     if held_out is not None:

@@ -566,7 +566,7 @@ def rows_of_items(
     if any(rows[1:]) and all({"0", "1"}.issuperset(row) for row in rows[1:]):
         raise InvalidDataError(
             f"{where}: expected items, got 0 and 1 in all lines but the first; it is a table: "
-            "leave out ReadOptions(format='baskets')"
+            "give ReadOptions(format='csv')"
         )
     if columns is None:
         columns = sorted(counts, key=lambda item: (-counts[item], item))[: options.vocabulary]
@@ -644,6 +644,10 @@ def read_table(
             raise InvalidSettingError(
                 f"{path}: {setting} is an option of {', '.join(formats)} files, not of {name}"
             )
+    if name == "text" and options.format is None and network is None:
+        from noisyor.tables.documents import check_documents
+
+        check_documents(path, options)
     columns = None if network is None else network.visible_names
     found: Table = FORMATS[name].load()(path, replace(options, format=name), columns)
     table = replace(found, format=name)
