@@ -125,7 +125,7 @@ def test_options_by_keyword():
 
 
 def test_a_table_is_no_list_of_baskets():
-    with pytest.raises(InvalidDataError, match="format='baskets'"):
+    with pytest.raises(InvalidDataError, match="format='csv'"):
         rows_of(written("d.csv", "a,b\n1,0\n0,1\n"), format="baskets")
     assert rows_of(written("e.csv", "a,b\n\n0,1,2\n"), format="baskets").observations.n_visible == 5
 
