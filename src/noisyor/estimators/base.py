@@ -28,7 +28,6 @@ from noisyor._util.validation import (
     FLAG,
     NUMBER,
     OPTIONS,
-    TEXT,
     WORKERS,
     Rule,
     check_settings,
@@ -337,7 +336,7 @@ def _revived(value: Any) -> Any:
 
 
 _BLOCK_CELLS = 4_000_000
-_PASSED_ON = ("init", "steps", "learning_rate", "method", "progress", "time_limit")
+_PASSED_ON = ("steps", "learning_rate", "method", "progress", "time_limit")
 _STREAM: dict[str, Any] = {"batch_size": 100, "learning_rate": 0.01, "parameterization": "theta"}
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _KEPT_UPDATES = 10_000
@@ -792,7 +791,6 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _check_params(self) -> None:
         check_settings(self, _RULES)
-        or_none(TEXT).check("init", getattr(self, "init", None))
 
 
 def _with_names(network: Network, names: tuple[str, ...] | None) -> Network:
