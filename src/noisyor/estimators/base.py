@@ -62,7 +62,8 @@ from noisyor.io.model_file import (
 )
 from noisyor.learning.recipes import FitResult
 from noisyor.learning.state import Evaluation, History, TrainOptions
-from noisyor.learning.stream import learn_chunk, start_stream, train_stream
+from noisyor.learning.stream import StreamState, learn_chunk, train_stream
+from noisyor.learning.train import init
 from noisyor.model.forward import edge_matrix, visible_probability
 from noisyor.model.names import Kind, hidden_names
 from noisyor.model.network import Network
@@ -472,7 +473,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if new:
             self._start(rows)
         if not hasattr(self, "_stream"):
-            self._stream = start_stream(self.network_)
+            self._stream = StreamState(init(self.network_))
         earlier = {} if new else mapping_in(self.provenance_, "data")
         before = [earlier.get("rows"), earlier.get("chunks", int(not new))]
         n_rows, n_chunks = (size if is_whole(size) else 0 for size in before)

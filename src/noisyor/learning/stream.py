@@ -36,7 +36,7 @@ from noisyor.learning.state import (
     choose_options,
     rows_identity,
 )
-from noisyor.learning.train import Run, gradient, init, step
+from noisyor.learning.train import Run, gradient, step
 from noisyor.model.network import Network
 
 _DEFAULTS = TrainOptions(batch_size=100, learning_rate=0.01)
@@ -46,13 +46,8 @@ class StreamState(NamedTuple):
     """Position in a stream: the state of training, and the numbers of rows and chunks so far."""
 
     training: TrainingState
-    n_rows: int
-    n_chunks: int
-
-
-def start_stream(network: Network) -> StreamState:
-    """Return the state before the first chunk."""
-    return StreamState(init(network), 0, 0)
+    n_rows: int = 0
+    n_chunks: int = 0
 
 
 def learn_chunk(
