@@ -673,20 +673,16 @@ def _check_arrays(path: PathLike, checkpoint: Checkpoint, start: TrainingState) 
     """Reject arrays that do not fit a run from this start."""
     arrays, step = checkpoint.arrays, checkpoint.step
     n_evaluations = arrays["evaluation_step"].size if "evaluation_step" in arrays else 0
-    optimizer = _optimizer_arrays(start.optimizer)
-    real, whole = np.dtype(np.float64), np.dtype(np.int64)
+    grown = {"elbo": step, "seconds": step}
+    grown |= {"evaluation_step": n_evaluations, "evaluation_elbo": n_evaluations}
     wanted = {
-        "theta": (real, start.theta.shape),
-        **{name: (array.dtype, array.shape) for name, array in optimizer.items()},
-        "elbo": (real, (step,)),
-        "seconds": (real, (step,)),
-        "evaluation_step": (whole, (n_evaluations,)),
-        "evaluation_elbo": (real, (n_evaluations,)),
+        name: (array.dtype, (grown[name],) if name in grown else array.shape)
+        for name, array in Checkpoint.of(start, History(), "").arrays.items()
     }
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     if (
         found != wanted
-        or not all(np.isfinite(arrays[name]).all() for name in ("theta", *optimizer))
+        or not all(np.isfinite(arrays[name]).all() for name in wanted.keys() - grown.keys())
         or arrays["theta"].min(initial=0.0) < 0
     ):
         raise CheckpointError(f"the checkpoint {os.fspath(path)} is not one of this network")
