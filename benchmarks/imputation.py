@@ -194,13 +194,7 @@ def independent(train: Array, valid: Array, given: Array) -> Array:
 
 def mixture(train: Array, valid: Array, given: Array) -> Array:
     """Predict by the classes, weighted by their posterior given the observed entries."""
-    chosen = nor.baselines.learn_mixture(train, held_out=valid)
-    found = nor.baselines.learn_mixture(
-        np.concatenate([train, valid]),
-        chosen.n_classes,
-        smoothing=chosen.smoothing,
-        max_rounds=max(1, chosen.rounds),
-    )
+    found = nor.baselines.learn_mixture(np.concatenate([train, valid]))
     return np.asarray(found.responsibilities(given) @ found.probability)
 
 

@@ -387,12 +387,10 @@ def works() -> dict[str, Work]:
             factors, lambda: table(50, 30.0), "auto", objective="mdl", **few
         ),
         "factors auto of noise": _function(factors, noise_table, "auto", **few),
-        "factors paper": _function(factors, table, 3, init="paper-3", steps=25),
         "topics": _function(topics, table, 2, n_parents=2, steps=25),
         "topics by mean field": _function(topics, table, 2, method=mean_field, steps=15),
         "topics, flat": _function(topics, table, n_components=2, steps=12),
         "features": _function(features, images, 2, (2, 2), n_restarts=2, steps=10),
-        "features paper": _function(features, images, 2, (2, 2), init="paper-3", steps=15),
         "fit": _command(dense),
         "fit factors": _command(dense, "--components", "3", "--steps", "30"),
         "fit topics": _command(dense, "--kind", "topics", "--layers", "2", "--steps", "20"),

@@ -211,8 +211,8 @@ def _checkpoints(out: Path, spec: RunSpec) -> Path:
 
 
 def _remove_checkpoints(out: Path, spec: RunSpec) -> None:
-    for path in _checkpoints(out, spec).glob(f"{spec.name}.[0-9].safetensors"):
-        path.unlink(missing_ok=True)
+    for phase in ("mp", "vi"):
+        (_checkpoints(out, spec) / f"{spec.name}.{phase}").unlink(missing_ok=True)
 
 
 @contextmanager

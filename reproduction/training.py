@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from noisyor.data.observations import Observations
+from noisyor.errors import CheckpointError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.learning.phases import Phase, PhasedRun, train_phases
@@ -40,15 +43,17 @@ def outcome_of(
 
     With several phases, the time of an update of each.
     """
+    times = [result.history.seconds for result in run.results]
     medians = {
         f"update_median_{phase.name}": float(np.median(seconds))
-        for phase, seconds in zip(run.phases, run.update_seconds, strict=True)
+        for phase, seconds in zip(run.phases, times, strict=True)
         if len(run.phases) > 1 and len(seconds)
     }
+    earlier = [each.history.seconds[: each.resumed_at].sum() for each in run.results]
     return Outcome(
         metrics,
-        np.concatenate(run.update_seconds),
-        run.earlier_seconds,
+        np.concatenate(times),
+        float(sum(earlier)),
         {
             "protocol": protocol,
             **{phase.name: phase.method.settings() for phase in run.phases},
@@ -119,20 +124,27 @@ def learn(
     def count(info: StepInfo) -> None:
         context.on_step(info.earlier_steps + info.state.step, total)
 
-    return train_phases(
+    path = context.checkpoints / spec.name
+    run = partial(
+        train_phases,
         network,
         X,
-        [phase._replace(suffix=f".{number}.safetensors") for number, phase in enumerate(phases)],
+        phases,
         batch_size=batch_size,
         learning_rate=learning_rate,
         seed=spec.seed,
         callbacks=(count,),
-        checkpoint=context.checkpoints / spec.name,
+        checkpoint=path,
         resume=True,
-        on_bad_checkpoint="restart",
         engine=context.engine,
         progress=False,
     )
+    try:
+        return run()
+    except CheckpointError:
+        for phase in phases:
+            Path(f"{path}.{phase.name}").unlink(missing_ok=True)
+        return run()
 
 
 def elbos(

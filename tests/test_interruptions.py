@@ -89,8 +89,8 @@ def test_limits_at_the_end_of_training():
     script = (
         "import sys, tempfile; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path; import interruptions as program\n"
-        "work = program.works()['factors paper']\n"
-        "ticks = program.Runs(['factors paper']).expected('factors paper')[1]\n"
+        "work = program.works()['topics']\n"
+        "ticks = program.Runs(['topics']).expected('topics')[1]\n"
         "for at in range(ticks - 30, ticks + 1):\n"
         "    with tempfile.TemporaryDirectory() as folder:\n"
         "        program.start(work, Path(folder), program.Trap('limit', at))\n"

@@ -86,27 +86,20 @@ _SINGLE_PRECISION = 2**17
 over many rows. Log-probabilities that users see always have double precision."""
 
 _HELD_OUT = 0.1
-"""Share of the rows held out to choose the number of classes, if no held-out rows are given."""
+"""Share of the rows held out to choose the number of classes."""
 
-_CHECK_EVERY, _PATIENCE = 5, 3
-"""Rounds between two evaluations of the held-out rows, and evaluations without a gain after which
-learning stops."""
-
-_TOLERANCE, _MIN_GAIN, _MIN_RELATIVE_GAIN = 1e-5, 2e-4, 1e-5
-"""Gain in nats per row below which a round, or the held-out rows between two evaluations (also
-relative to their log p), count as converged."""
+_TOLERANCE = 1e-5
+"""Gain in nats per row below which EM counts as converged."""
 
 _MAX_CLASSES = 512
 """Number of classes at which the search for this number ends."""
 
-_SMOOTHINGS, _SMOOTHING_STEP, _MAX_SMOOTHING = (0.2, 2.0), 10.0, 2000.0
-"""Pseudo-rows that are tried first. While the largest is best, one that is ten times larger is
-tried as well: sparse text needs hundreds."""
+_SMOOTHINGS = (1.0, 10.0)
+"""Pseudo-rows that are compared with the number of classes; sparse text needs many."""
 
-_FEW, _MANY = 8, 32
-"""With fewer classes than the first number, larger smoothings are not tried. From the second number
-on, only the smoothing that was best before is tried, and one start is enough: with few classes the
-optima of different starts differ more than those of different smoothings."""
+_MANY = 32
+"""With this many classes one start is enough: with few classes the optima of different starts
+differ more."""
 
 _MAX_STARTS, _START_ROUNDS, _OWN_SHARE = 8, 10, 0.3
 """Starts for few classes, EM rounds of each before the best is chosen, and the weight of the random
@@ -156,7 +149,6 @@ def learn_mixture(
     X: Any,
     n_components: int | Literal["auto"] = "auto",
     *,
-    held_out: Any = None,
     smoothing: float | Literal["auto"] = "auto",
     max_rounds: int = 300,
     start: Literal["rows", "split"] = "rows",
@@ -169,14 +161,11 @@ def learn_mixture(
     ----------
     X : binary data (n_rows, n_visible) in any form that `Observations.of` takes. A row of weight w
         counts as w rows; NaN is missing.
-    n_components : number of classes. ``"auto"`` doubles it until the log-probability of held-out
-        rows no longer rises.
-    held_out : rows (n, n_visible) that decide the number of classes and of rounds. Without them,
-        ``"auto"`` holds out a tenth of the rows and then learns from all rows with the settings
-        chosen; a given number of classes is learned until the training rows gain nothing.
+    n_components : number of classes. ``"auto"`` doubles it until the log-probability of a tenth of
+        the rows, which is held out, no longer rises, and then learns the best number from all rows.
     smoothing : pseudo-rows added to every class. They hold the average of each column, scaled by
-        how full the rows of the class are. ``"auto"`` tries several and keeps the best for held-out
-        rows; without held-out rows it is 1.
+        how full the rows of the class are. ``"auto"`` is 1, or 1 or 10, whichever the held-out rows
+        prefer, if they also choose the number of classes.
     max_rounds : largest number of EM rounds.
     start : ``"rows"`` places every class near a random row. ``"split"`` grows the mixture from one
         class: classes are split along their direction of largest variance. It uses no random
@@ -197,102 +186,66 @@ def learn_mixture(
     _SMOOTHING.check("smoothing", smoothing)
     check_choice("start", start, ("rows", "split"))
     seed, rows = check_seed(seed), Observations.of(X)
-    validation = None if held_out is None else Observations.of(held_out, n_visible=rows.n_visible)
-    everything = None
-    if validation is None and n_components == "auto" and rows.n_rows > 1:
-        everything = rows
-        rows, validation = rows.split(1.0 - _HELD_OUT, seed)
-    if isinstance(smoothing, str):
-        smoothings = (1.0,) if validation is None else _SMOOTHINGS
-    else:
-        smoothings = (smoothing,)
+    fixed = _SMOOTHINGS[0] if isinstance(smoothing, str) else smoothing
     with progress_bar(None, "mixture", "rounds", progress) as bar:
-        learner = _Learner(rows, validation, max_rounds, start, seed, bar)
         if isinstance(n_components, str):
-            best = _best_size(learner, smoothings)
-        else:
-            best, _ = _best_smoothing(learner, n_components, smoothings)
-        if everything is not None:
-            learner = _Learner(everything, None, best.rounds + 1, start, seed, bar)
-            best, _ = learner.learn(best.n_classes, best.smoothing or 1.0)
-    return best
+            training, validation = rows, rows
+            if rows.n_rows > 1:
+                training, validation = rows.split(1.0 - _HELD_OUT, seed)
+            learner = _Learner(training, max_rounds, start, seed, bar)
+            smoothings = _SMOOTHINGS if isinstance(smoothing, str) else (smoothing,)
+            n_components, fixed = _best_size(learner, validation, smoothings)
+        return _Learner(rows, max_rounds, start, seed, bar).learn(n_components, fixed)
 
 
-_Learned = tuple[BernoulliMixture, float]
-"""A mixture, and the mean log p per row (held out, else training) that selects it."""
-
-
-def _best_size(learner: _Learner, smoothings: Sequence[float]) -> BernoulliMixture:
-    """Try 1, 2, 4, ... classes until two in a row gain nothing; return the best mixture."""
+def _best_size(
+    learner: _Learner, validation: Observations, smoothings: Sequence[float]
+) -> tuple[int, float]:
+    """Try 1, 2, 4, ... classes until two in a row gain nothing; return best size and smoothing."""
+    # More smoothings, and rounds that end when validation rows gain nothing, led to no better
+    # mixtures of nine tables of 16 to 500 columns.
     size, stale = 1, 0
-    found: list[_Learned] = []
+    best = (-np.inf, 1, smoothings[0])
     while size <= min(_MAX_CLASSES, learner.rows.n_rows) and stale < 2:
-        mixture, value = _best_smoothing(learner, size, smoothings)
-        stale = 0 if all(value > earlier for _, earlier in found) else stale + 1
-        found.append((mixture, value))
-        if size >= _MANY and len(smoothings) > 1:
-            smoothings = [mixture.smoothing]
+        before = best[0]
+        for smoothing in smoothings:
+            mixture = learner.learn(size, smoothing)
+            score = validation.mean(mixture.log_probability(validation))
+            if score > best[0]:
+                best = (score, size, smoothing)
+        stale = 0 if best[0] > before else stale + 1
         size *= 2
-    return max(found, key=itemgetter(1))[0]
-
-
-def _best_smoothing(learner: _Learner, n_classes: int, smoothings: Sequence[float]) -> _Learned:
-    """Learn a mixture with every smoothing, and with larger ones while the largest is best."""
-    found = [learner.learn(n_classes, smoothing) for smoothing in smoothings]
-    best = max(found, key=itemgetter(1))
-    may_grow = len(found) > 1 and n_classes >= _FEW
-    while may_grow and best is found[-1] and best[0].smoothing < _MAX_SMOOTHING:
-        found.append(learner.learn(n_classes, best[0].smoothing * _SMOOTHING_STEP))
-        best = max(found, key=itemgetter(1))
-    return best
+    return best[1:]
 
 
 class _Learner:
-    """Training rows and validation rows with the settings of EM."""
+    """Training rows with the settings of EM."""
 
     def __init__(
-        self,
-        rows: Observations,
-        validation: Observations | None,
-        max_rounds: int,
-        start: str,
-        seed: int,
-        bar: Any,
+        self, rows: Observations, max_rounds: int, start: str, seed: int, bar: Any
     ) -> None:
-        # Rows that repeat are worked on once.
-        self.rows = rows.unique_rows()[0]
-        self.validation = None if validation is None else validation.unique_rows()[0]
+        self.rows = rows.unique_rows()[0]  # rows that repeat are worked on once
         self.max_rounds, self.start, self.seed, self.bar = max_rounds, start, seed, bar
         self.average = independent_columns(self.rows).probability
 
-    def learn(self, n_classes: int, smoothing: float) -> _Learned:
-        """Run EM; return its last mixture, or the best one for the validation rows."""
+    def learn(self, n_classes: int, smoothing: float) -> BernoulliMixture:
+        """Run EM until it converges; return its last mixture."""
         blocks = _split_rows(self.rows, n_classes, fast=True)
         first = self._grow if self.start == "split" else self._best_start
-        mixture = first(n_classes, smoothing, blocks)
-        unseen = [] if self.validation is None else _split_rows(self.validation, n_classes, True)
-        best, best_value, before, stale = mixture, -np.inf, -np.inf, 0
+        mixture = after = first(n_classes, smoothing, blocks)
+        before = -np.inf
         for index in range(max(1, self.max_rounds - mixture.rounds)):
+            mixture = after
             after, total = _em_round(mixture, blocks, self.average, smoothing)
             value = total / self.rows.total_weight
             try:
                 self.bar.update(1)
             except TimeUpError:
                 break
-            if self.validation is None:
-                best, best_value = mixture, value
-                if value - before < _TOLERANCE and index:
-                    break
-            elif index % _CHECK_EVERY == 0:
-                validated = self.validation.mean(_log_probability(mixture, unseen))
-                min_gain = max(_MIN_GAIN, _MIN_RELATIVE_GAIN * abs(validated))
-                stale = 0 if validated > best_value + min_gain else stale + 1
-                if validated > best_value:
-                    best, best_value = mixture, validated
-                if stale >= _PATIENCE:
-                    break
-            mixture, before = after, value
-        return best, best_value
+            if value - before < _TOLERANCE and index:
+                break
+            before = value
+        return mixture
 
     def _best_start(
         self, n_classes: int, smoothing: float, blocks: list[_Block]

@@ -47,11 +47,12 @@ def test_training_without_any_cause_on_warns():
         nor.train(network, X, nor.MaxProduct(), steps=20, progress=False)
 
 
-def test_phases_have_one_history():
+def test_histories_of_phases_can_be_joined():
     network = nor.bipartite(4, 2)
     run = nor.learning.train_hybrid(
         network, X, mp_steps=4, vi_steps=3, evaluate_every=2, held_out=X[:4], progress=False
     )
-    assert run.history.n_steps == 7
-    np.testing.assert_array_equal(run.history.elbo[4:], run["vi"].history.elbo)
-    assert [point.step for point in run.history.evaluations] == [2, 4, 6, 7]
+    joined = run["mp"].history.followed_by(run["vi"].history)
+    assert joined.n_steps == 7
+    np.testing.assert_array_equal(joined.elbo[4:], run["vi"].history.elbo)
+    assert [point.step for point in joined.evaluations] == [2, 4, 6, 7]

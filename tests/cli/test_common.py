@@ -28,10 +28,8 @@ def test_spaces_that_do_not_break_are_printed():
 
 
 def test_names_of_arguments_are_options():
-    assert as_flags('n_components is 9, init="data"') == "--components is 9, --init data"
-    assert (
-        as_flags("no column 'n_layers'; an init script") == "no column 'n_layers'; an init script"
-    )
+    assert as_flags("n_components is 9, n_layers=2") == "--components is 9, --layers 2"
+    assert as_flags("no column 'n_layers'") == "no column 'n_layers'"
 
 
 def test_both_options_of_a_hint_are_translated():

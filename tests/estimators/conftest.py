@@ -12,12 +12,10 @@ IMAGE = (3, 4)
 
 
 COMMON = {"steps": 30, "batch_size": 20, "learning_rate": 0.05, "n_jobs": 1}
-# From starts that know nothing, so that training has something to improve.
-BLANK = {"init": "paper-3", **COMMON}
 ESTIMATORS = {
-    "factors": nor.BooleanMatrixFactorization(3, **BLANK),
-    "topics": nor.TopicModel(2, n_parents=2, **BLANK),
-    "features": nor.BlindDeconvolution(2, (2, 2), image_shape=IMAGE, **BLANK),
+    "factors": nor.BooleanMatrixFactorization(3, objective="mdl", **COMMON),
+    "topics": nor.TopicModel(2, n_parents=2, **COMMON),
+    "features": nor.BlindDeconvolution(1, (1, 4), image_shape=IMAGE, **COMMON),
     "network": nor.NoisyOrNetwork(
         one_layer, method=nor.MaxProduct(temperature=1.0), **COMMON | {"learning_rate": 0.2}
     ),

@@ -50,10 +50,13 @@ def test_fitting_again_forgets(estimator, X):
     assert len(again.history_.elbo) == 30
 
 
-def test_learning_raises_the_score(estimator, X):
-    before = clone(estimator).set_params(steps=0).fit(X).score(X)
+def score_of_columns(X):
+    return nor.baselines.independent_columns(X).log_probability(X).mean()
+
+
+def test_models_score_better_than_independent_columns(estimator, X):
     fitted = estimator.fit(X)
-    assert fitted.score(X) > before + 0.2
+    assert fitted.score(X) > score_of_columns(X) + 0.1
     assert fitted.score(X) == pytest.approx(fitted.score_samples(X).mean())
     assert fitted.score_samples(X).shape == (80,)
 
@@ -67,8 +70,8 @@ def test_attributes(estimator, X):
     assert len(fitted.history_.elbo) == 30
     components = fitted.components_
     if isinstance(fitted, nor.BlindDeconvolution):
-        assert components.shape == (2, 2, 2)
-        assert fitted.prior_.shape == (2,)
+        assert components.shape == (1, 1, 4)
+        assert fitted.prior_.shape == (1,)
         assert np.prod(fitted.state_shape_) == n_hidden
     else:
         assert components.shape == (n_hidden, 12)
@@ -111,7 +114,7 @@ def test_partial_fit_is_reproducible_and_goes_on(estimator, X, tmp_path):
     np.testing.assert_array_equal(theta(first), theta(second))
     assert len(first.history_.elbo) == 32
     assert first.provenance_["data"]["rows"] == 8 * 80
-    assert first.score(X) > clone(estimator).set_params(steps=0).fit(X).score(X) + 0.2
+    assert first.score(X) > score_of_columns(X) + 0.1
 
     whole = estimator.fit(X)
     before = theta(whole)
@@ -168,7 +171,7 @@ def test_fit_on_rows_in_files(estimator, X, tmp_path):
     fitted = clone(estimator).fit(source)
     assert len(fitted.history_.elbo) == 30
     assert fitted.provenance_["data"]["rows"] == 80
-    assert fitted.score(X) > clone(estimator).set_params(steps=0).fit(X).score(X) + 0.2
+    assert fitted.score(X) > score_of_columns(X) + 0.1
     with pytest.raises(InvalidDataError, match="iterate over them"):
         fitted.transform(source)
     assert sum(fitted.transform(chunk).shape[0] for chunk in source) == 80

@@ -15,7 +15,7 @@ WEIGHTS = np.random.default_rng(5).integers(0, 4, 80)
 
 def smooth(estimator):
     """The same without noise and with all rows in every update."""
-    return estimator.set_params(method=nor.MeanField(), batch_size="all", steps=5)
+    return estimator.set_params(method=nor.MeanField(local=True), batch_size="all", steps=5)
 
 
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])

@@ -287,9 +287,11 @@ def learn_factors_likelihood() -> dict[str, Any]:
 
 
 @call
-def learn_factors_from_paper() -> dict[str, Any]:
-    options: dict[str, Any] = {"objective": "mdl", "init": "paper-3", "noise": "shared"}
-    return trained(nor.learn_factors(table(), 4, steps=25, seed=2, progress=False, **options))
+def learn_network_from_paper() -> dict[str, Any]:
+    X = table()
+    start = nor.initialize(nor.bipartite(X.shape[1], 4), noise="uniform", seed=2)
+    options: dict[str, Any] = {"batch_size": 20, "learning_rate": 3e-3, "seed": 2}
+    return trained(nor.learn_network(start, X, steps=25, progress=False, **options))
 
 
 @call
@@ -302,7 +304,7 @@ def search_factors() -> dict[str, Any]:
 @call
 def learn_topics_layered() -> dict[str, Any]:
     X = table(120, 18, 5)
-    fit = nor.learn_topics(X, 3, n_parents=3, shrink=2, init="data", steps=8, progress=False)
+    fit = nor.learn_topics(X, 3, n_parents=3, shrink=2, steps=8, progress=False)
     return trained(fit)
 
 
@@ -492,7 +494,11 @@ def predictions() -> dict[str, Any]:
 
 @call
 def imputation() -> dict[str, Any]:
-    model = nor.BooleanMatrixFactorization(4, objective="mdl", init="paper-3", steps=30)
+    def start(rows: nor.Observations) -> nor.Network:
+        network = nor.bipartite(rows.n_visible, 4, noise="per_visible")
+        return nor.initialize(network, noise="uniform")
+
+    model = nor.NoisyOrNetwork(start, steps=30, batch_size=20, learning_rate=3e-3)
     filler = nor.estimators.NoisyOrImputer(model, output="probability", n_estimators=1)
     return {"filled": filler.fit_transform(with_gaps(table()))}
 

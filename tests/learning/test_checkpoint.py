@@ -285,8 +285,8 @@ def unusable(tmp_path):
 
 def learn_in_phases(network, x, **options):
     options["checkpoint"] = os.fspath(options["checkpoint"]).removesuffix(".txt")
-    phases = [nor.learning.Phase("mp", nor.MaxProduct(), 2, suffix="")]
-    phases += [nor.learning.Phase("vi", nor.MeanField(), 2, suffix=".txt")]
+    phases = [nor.learning.Phase("mp", nor.MaxProduct(), 2)]
+    phases += [nor.learning.Phase("txt", nor.MeanField(), 2)]
     return nor.learning.train_phases(network, x, phases, **options)
 
 

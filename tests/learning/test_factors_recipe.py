@@ -58,7 +58,6 @@ class TestObjective:
         ("options", "message"),
         [
             ({"objective": "probability"}, "objective"),
-            ({"objective": "hamming", "init": "paper-3"}, 'needs init="data"'),
             ({"noise": "shared"}, "noise"),
         ],
     )

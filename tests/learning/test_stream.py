@@ -75,7 +75,7 @@ def test_a_stream_of_one_batch_is_the_step_of_train(network, X, parameterization
 
 
 def test_chunks_fed_by_hand_give_the_same_bits(network, chunks):
-    state = streaming.start_stream(network)
+    state = streaming.StreamState(nor.learning.init(network))
     settings = {name: value for name, value in SETTINGS.items() if name != "engine"}
     options, elbo = nor.learning.TrainOptions(**settings), []
     for chunk in chunks:

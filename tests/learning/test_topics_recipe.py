@@ -59,8 +59,6 @@ def test_a_stopped_run_goes_on(learned, documents, tmp_path):
 def test_what_cannot_be(documents):
     with pytest.raises(InvalidSettingError, match="16 words have 16 topics at most"):
         nor.learn_topics(documents, n_components=17)
-    with pytest.raises(InvalidSettingError, match="needs init"):
-        nor.learn_topics(documents, n_components=3, init="paper-1")
     with pytest.raises(InvalidSettingError, match="n_components"):
         start_from_topics(documents, 0)
     with pytest.raises(InvalidNetworkError, match="2 layers"):

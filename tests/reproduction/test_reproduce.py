@@ -205,7 +205,7 @@ class TestInterruption:
 
     def test_a_damaged_checkpoint_only_costs_time(self):
         Path("out/checkpoints/overparam").mkdir(parents=True)
-        path = Path(f"out/checkpoints/overparam/{self.SPEC.name}.0.safetensors")
+        path = Path(f"out/checkpoints/overparam/{self.SPEC.name}.mp")
         path.write_bytes(b"rubbish")
         run_sweep(Sweep([self.SPEC], Path("out"), threads=1, progress=False))
         assert len(Record(Path("out")).runs()) == 1

@@ -239,14 +239,6 @@ def test_learned_factors_explain_unseen_rows(data):
     assert posterior.log_joint.mean() > trivial.mean() / 2
 
 
-def test_paper_start_is_reachable_by_name(data):
-    learned = nor.learn_factors(data.train, 8, init="paper-4", steps=3, progress=False)
-    assert learned.network.n_hidden == 8
-    assert learned.settings["init"] == "paper-4"
-    with pytest.raises(InvalidSettingError, match="needs init"):
-        nor.learn_factors(data.train, "auto", init="paper-4", progress=False)
-
-
 def test_rows_are_made_dense_once_and_once_for_each_joint_run(data, monkeypatch):
     calls = {"dense": 0, "joint": 0}
 

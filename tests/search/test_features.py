@@ -118,16 +118,7 @@ def test_learned_from_the_papers_recipe_and_good_on_images_not_seen():
     test = data.images[40:]
     states = nor.explain(learned.network, test).states
     assert (nor.metrics.reconstruct_images(learned.network, states) != test).mean() < 0.01
-    assert learned.settings["init"] == "data"
     assert np.isfinite(learned.history.elbo).all()
-
-
-def test_the_papers_start_is_reached_by_name():
-    learned = nor.learn_features(
-        stamped(5), 3, (4, 4), init="paper-3", steps=2, progress=False, border=False
-    )
-    assert learned.network.theta_of("failure").shape == (3, 4, 4)
-    assert learned.settings["init"] == "paper-3"
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,6 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
     "a seed below zero": (nothing, [*FIT, "--seed", "-1"], ("--seed",)),
     "held out everything": (nothing, [*FIT, "--held-out", "1"], ("--held-out",)),
     "held out nothing of four": (nothing, [*FIT, "--held-out", "0.99"], ("leaves no row",)),
-    "an unknown start": (nothing, [*FIT, "--init", "paper-9"], ("paper-9", "paper-1")),
     "mixed kinds": (nothing, [*FIT, "--layers", "3"], ("--layers", "topics")),
     "features of a table": (
         nothing,

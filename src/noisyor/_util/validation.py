@@ -204,10 +204,5 @@ OPTIONS: dict[str, Option] = {
         count(2), "Topics: layers, words included.  [default: 3]", ("topics",), int, "N"
     ),
     "feature_shape": Option(_SHAPE, "Features: their size.", ("features",), _read_shape, "H,W"),
-    "init": Option(
-        or_none(TEXT),
-        "Where training starts, such as data or paper-3.",
-        ("factors", "topics", "features"),
-    ),
 }
 """All settings of a fit, by name: one table for `TrainOptions`, estimators and command line."""

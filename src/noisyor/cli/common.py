@@ -352,7 +352,7 @@ def reading_options(function: Function) -> Function:
     return wrapper
 
 
-_OPTIONS_OF_ARGUMENTS = {"n_components": "--components", "n_layers": "--layers", "init": "--init"}
+_OPTIONS_OF_ARGUMENTS = {"n_components": "--components", "n_layers": "--layers"}
 
 
 def as_flags(message: str) -> str:

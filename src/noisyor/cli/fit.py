@@ -68,7 +68,6 @@ KINDS = ("factors", "topics", "features")
 @common.table_option("steps")
 @common.table_option("batch_size")
 @common.table_option("learning_rate")
-@common.table_option("init")
 @common.seed_option
 @common.threads_option
 @common.time_limit_option

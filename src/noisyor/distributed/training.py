@@ -16,7 +16,7 @@ from noisyor.engines.contract import EngineLike, GradientSum
 from noisyor.errors import InvalidSettingError
 from noisyor.inference.method import Method
 from noisyor.learning.state import TrainingResult, TrainingState, TrainOptions, choose_options
-from noisyor.learning.train import Batches, HeldOut, default_method, order_of, train_on
+from noisyor.learning.train import Batches, default_method, order_of, train_on
 from noisyor.model.network import Network
 
 MIN_BATCH_ROWS = 8192
@@ -74,7 +74,6 @@ def train(
     chosen = default_method(network) if method is None else method
     if options.block_rows is None:
         options = replace(options, block_rows=_DEFAULTS.block_rows)
-    unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
     job: dict[str, Any] = {"method": chosen, "seed": int(options.seed), "engine": engine}
     session = open_session(client, network, rows, **job)
     _check_batch_size(options, session.n_rows)
@@ -83,7 +82,8 @@ def train(
         _RowsOnCluster(session),
         chosen,
         options,
-        held_out=unseen,
+        held_out=held_out,
+        engine=engine,
         settings={"cluster": True},
     )
 

@@ -28,7 +28,6 @@ from noisyor._util.validation import (
     FLAG,
     NUMBER,
     OPTIONS,
-    TEXT,
     WORKERS,
     Rule,
     check_settings,
@@ -63,7 +62,8 @@ from noisyor.io.model_file import (
 )
 from noisyor.learning.recipes import FitResult
 from noisyor.learning.state import Evaluation, History, TrainOptions
-from noisyor.learning.stream import learn_chunk, start_stream, train_stream
+from noisyor.learning.stream import StreamState, learn_chunk, train_stream
+from noisyor.learning.train import init
 from noisyor.model.forward import edge_matrix, visible_probability
 from noisyor.model.names import Kind, hidden_names
 from noisyor.model.network import Network
@@ -337,7 +337,7 @@ def _revived(value: Any) -> Any:
 
 
 _BLOCK_CELLS = 4_000_000
-_PASSED_ON = ("init", "steps", "learning_rate", "method", "progress", "time_limit")
+_PASSED_ON = ("steps", "learning_rate", "method", "progress", "time_limit")
 _STREAM: dict[str, Any] = {"batch_size": 100, "learning_rate": 0.01, "parameterization": "theta"}
 _OF_A_STREAM = ("callbacks", "checkpoint_every")
 _KEPT_UPDATES = 10_000
@@ -473,7 +473,7 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if new:
             self._start(rows)
         if not hasattr(self, "_stream"):
-            self._stream = start_stream(self.network_)
+            self._stream = StreamState(init(self.network_))
         earlier = {} if new else mapping_in(self.provenance_, "data")
         before = [earlier.get("rows"), earlier.get("chunks", int(not new))]
         n_rows, n_chunks = (size if is_whole(size) else 0 for size in before)
@@ -792,7 +792,6 @@ class NoisyOrEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _check_params(self) -> None:
         check_settings(self, _RULES)
-        or_none(TEXT).check("init", getattr(self, "init", None))
 
 
 def _with_names(network: Network, names: tuple[str, ...] | None) -> Network:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ _PARTS, _MANY = 5, 1000
 _LEAST = 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fill in missing entries of binary rows from the other entries of each row.
 
@@ -66,20 +68,12 @@ class NoisyOrImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     (array([1., 1., 0., 0.]), array([0., 0., 1., 1.]))
     """
 
-    def __init__(
-        self,
-        estimator: NoisyOrEstimator | None = None,
-        *,
-        missing_values: float = np.nan,
-        output: Literal["states", "probability"] = "states",
-        binarize: float | None = None,
-        n_estimators: int | Literal["auto"] = "auto",
-    ) -> None:
-        self.estimator = estimator
-        self.missing_values = missing_values
-        self.output = output
-        self.binarize = binarize
-        self.n_estimators = n_estimators
+    estimator: NoisyOrEstimator | None = None
+    _: KW_ONLY
+    missing_values: float = np.nan
+    output: Literal["states", "probability"] = "states"
+    binarize: float | None = None
+    n_estimators: int | Literal["auto"] = "auto"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from (n_rows, n_features) of 0, 1 and missing values; ``y`` is ignored."""

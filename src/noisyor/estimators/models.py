@@ -37,7 +37,6 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
     n_components : number of causes, or ``"auto"`` to choose it by held-out rows; see
         `learn_factors`.
     objective : what the causes are fitted for, see `learn_factors`.
-    init : where learning starts, see `learn_factors`.
     steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, time_limit, options : see `NoisyOrEstimator`.
 
@@ -61,7 +60,6 @@ class BooleanMatrixFactorization(NoisyOrEstimator):
 
     n_components: int | Literal["auto"] = "auto"
     objective: str = field(default="auto", kw_only=True)
-    init: str | None = field(default=None, kw_only=True)
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -94,7 +92,6 @@ class BlindDeconvolution(NoisyOrEstimator):
     image_shape : (height, width) of flattened images; one of them may be -1, as in ``reshape``.
     border : whether features may hang over the border of the image; None for the default of
         `learn_features`.
-    init : where learning starts, see `learn_features`.
     steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, time_limit, options : see `NoisyOrEstimator`.
 
@@ -125,7 +122,6 @@ class BlindDeconvolution(NoisyOrEstimator):
     feature_shape: tuple[int, int] = (5, 5)
     image_shape: tuple[int, int] | None = field(default=None, kw_only=True)
     border: bool | None = field(default=None, kw_only=True)
-    init: str | None = field(default=None, kw_only=True)
 
     def inverse_transform(self, X: Any) -> Any:
         """Predict images from placed features: flat, or as images if `fit` was given images."""
@@ -280,7 +276,6 @@ class TopicModel(NoisyOrEstimator):
     n_components : number of topics, in one layer; None for a hierarchy.
     n_parents : topics above each word or topic, not counting its own cluster.
     shrink : ratio of the sizes of two successive layers.
-    init : where learning starts, see `learn_topics`.
     steps, batch_size, learning_rate, method, output, binarize, random_state, n_jobs,
     progress, checkpoint, resume, time_limit, options : see `NoisyOrEstimator`.
 
@@ -313,7 +308,6 @@ class TopicModel(NoisyOrEstimator):
     n_components: int | None = field(default=None, kw_only=True)
     n_parents: int | None = field(default=None, kw_only=True)
     shrink: int | None = field(default=None, kw_only=True)
-    init: str | None = field(default=None, kw_only=True)
 
     def _learn(self, rows: Observations, **options: Any) -> FitResult:
         given = {name: getattr(self, name) for name in ("n_components", "n_parents", "shrink")}

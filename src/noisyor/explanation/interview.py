@@ -171,7 +171,8 @@ class Interview:
         """Choose the findings to ask for next; see the function `next_question`."""
         check_count("top", top)
         network, row = self.network, one_row(self.network, row)
-        unknown = self._unknown(row)
+        unknown = np.zeros(network.n_visible, dtype=np.bool_)
+        unknown[row.missing_columns] = True
         if has_causes(network, row):
             part, posterior = self._posterior(row, method)
             ranking = describe_causes(network, part, posterior, top=top)
@@ -214,11 +215,6 @@ class Interview:
         if method is None:
             method = "exact" if is_enumerable(part, _QUICK_TABLE_CELLS) else "sweeps"
         return part, cause_posterior(part, method, self._n_samples, self._seed, self._engine)
-
-    def _unknown(self, row: Observations) -> BoolArray:
-        unknown = np.zeros(self.network.n_visible, dtype=np.bool_)
-        unknown[row.missing_columns] = True
-        return unknown
 
 
 def _questions(

@@ -9,7 +9,7 @@ features, both functions infer the states of new data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,11 +29,11 @@ from noisyor._util.validation import (
     is_whole,
 )
 from noisyor.data.observations import Observations
-from noisyor.engines.contract import EngineLike, JointOptions, JointResult, JointUnaries
+from noisyor.engines.contract import EngineLike, JointOptions, JointUnaries
 from noisyor.engines.noise import combine, logistic
 from noisyor.engines.registry import get_engine
 from noisyor.errors import InvalidDataError, InvalidSettingError
-from noisyor.model.forward import binary_array, boolean_convolution, boolean_product
+from noisyor.model.forward import binary_array, boolean_convolution
 from noisyor.model.layout import state_shape
 
 CERTAIN = 1e6
@@ -172,30 +172,36 @@ def pmp_factorize(
     0
     """
     observations = Observations.of(X)
+    n_columns = observations.n_visible
     given = None if features is None else _given(features, 2, "(n_components, n_columns)")
     size = _size(n_components, given)
-    if given is not None and given.shape[1] != observations.n_visible:
-        raise InvalidDataError(
-            f"features have {given.shape[1]} columns, but X has {observations.n_visible}"
-        )
+    if given is not None and given.shape[1] != n_columns:
+        raise InvalidDataError(f"features have {given.shape[1]} columns, but X has {n_columns}")
     _probability("density", density)
     shared = float(np.sqrt(-np.expm1(np.log1p(-density) / size)))
-    result = _run(
-        observations,
-        (1, observations.n_visible),
-        (size, 1, observations.n_visible),
-        None if given is None else given[:, None],
-        settings or JointMaxProduct(),
-        shared if state_probability is None else state_probability,
-        shared if feature_probability is None else feature_probability,
-        flip_probability,
-        seed,
-        engine,
-        progress,
+    # A row is an image of one line, which every feature covers as a whole.
+    found = pmp_deconvolve(
+        replace(observations, shape=(1, n_columns)),
+        size,
+        (1, n_columns),
+        settings,
+        features=None if given is None else given[:, None],
+        state_probability=shared if state_probability is None else state_probability,
+        feature_probability=shared if feature_probability is None else feature_probability,
+        flip_probability=flip_probability,
+        seed=seed,
+        engine=engine,
+        progress=progress,
     )
-    u, v = result.states[:, :, 0, 0], result.features[:, 0]
-    drawn = boolean_product(u > 0, v > 0)
-    return _factorization(result, u, v, drawn, settings or JointMaxProduct())
+    of_states, of_features = found.state_beliefs, found.feature_beliefs
+    return replace(
+        found,
+        states=found.states[:, :, 0, 0],
+        features=found.features[:, 0],
+        reconstruction=found.reconstruction[:, 0],
+        state_beliefs=None if of_states is None else of_states[:, :, 0, 0],
+        feature_beliefs=None if of_features is None else of_features[:, 0],
+    )
 
 
 def pmp_deconvolve(
@@ -246,57 +252,23 @@ def pmp_deconvolve(
     size = _size(n_components, given)
     window = _window(feature_shape, given)
     settings = settings or JointMaxProduct()
-    result = _run(
-        observations,
-        image_shape,
-        (size, *window),
-        given,
-        settings,
-        state_probability,
-        feature_probability,
-        flip_probability,
-        seed,
-        engine,
-        progress,
-    )
-    u, v = result.states, result.features
-    return _factorization(result, u, v, boolean_convolution(u > 0, v > 0), settings)
-
-
-def _run(
-    observations: Observations,
-    image_shape: tuple[int, int],
-    feature_shape: tuple[int, int, int],
-    given: BinaryArray | None,
-    settings: JointMaxProduct,
-    state_probability: float,
-    feature_probability: float,
-    flip_probability: float,
-    seed: int,
-    engine: EngineLike,
-    progress: Progress,
-) -> JointResult:
-    """Set up the unaries with their noise and run message passing."""
     if not observations.n_rows:
         raise InvalidDataError("there are no rows to factorize")
     seed = check_seed(seed)
     runner = get_engine(engine, "joint_max_product")
-    positions = state_shape(image_shape, feature_shape[1:])
     states = _unary(
-        (observations.n_rows, feature_shape[0], *positions),
+        (observations.n_rows, size, *state_shape(image_shape, window)),
         _log_odds("state_probability", state_probability),
         observations.row_ids,
         (seed, _ACTIVATIONS),
         settings.temperature,
     )
-    prior = _log_odds("feature_probability", feature_probability)
+    prior, ids = _log_odds("feature_probability", feature_probability), np.arange(size)
     if given is None:
-        ids = np.arange(feature_shape[0])
-        features = _unary(feature_shape, prior, ids, (seed, _FEATURES), settings.temperature)
+        unary = _unary((size, *window), prior, ids, (seed, _FEATURES), settings.temperature)
     else:
-        features = np.where(given, np.inf, -np.inf).astype(np.float32)
+        unary = np.where(given, np.inf, -np.inf).astype(np.float32)
     pixels = _pixels(observations, flip_probability).reshape(-1, *image_shape)
-    unaries = JointUnaries(pixels, states, features)
     options = JointOptions(
         int(settings.iterations),
         float(settings.damping),
@@ -306,26 +278,17 @@ def _run(
     by_row = given is not None and settings.schedule == "collapsed"
     total, unit = (len(pixels), "rows") if by_row else (settings.iterations, "iterations")
     with progress_bar(total, "joint max-product", unit, progress) as bar:
-        result = runner.joint_max_product(unaries, options, bar.update)
+        found = runner.joint_max_product(JointUnaries(pixels, states, unary), options, bar.update)
     # The two-stage schedule clamps given features by finite log-odds. Messages that diverge can
     # outweigh them, but the features are given all the same.
-    return result if given is None else result._replace(features=features)
-
-
-def _factorization(
-    result: JointResult,
-    u: SingleArray,
-    v: SingleArray,
-    reconstruction: BinaryArray,
-    settings: JointMaxProduct,
-) -> Factorization:
+    u, v = found.states, found.features if given is None else unary
     return Factorization(
         states=(u > 0).astype(np.uint8),
         features=(v > 0).astype(np.uint8),
-        reconstruction=reconstruction,
-        iterations=result.iterations,
-        residual=result.residual,
-        converged=result.residual < max(settings.tolerance, 1e-6),
+        reconstruction=boolean_convolution(u > 0, v > 0),
+        iterations=found.iterations,
+        residual=found.residual,
+        converged=found.residual < max(settings.tolerance, 1e-6),
         state_beliefs=u if settings.keep_beliefs else None,
         feature_beliefs=v if settings.keep_beliefs else None,
     )

@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from noisyor._util.arrays import FloatArray
 from noisyor._util.validation import COUNT_OR_ZERO
 from noisyor.engines.contract import EngineLike
-from noisyor.errors import CheckpointError, InvalidSettingError
+from noisyor.errors import InvalidSettingError
 from noisyor.inference.max_product import MaxProduct
 from noisyor.inference.mean_field import MeanField
 from noisyor.inference.method import Method
 from noisyor.learning.state import (
     Callback,
-    History,
     TrainingResult,
     TrainOptions,
     check_place,
@@ -29,16 +25,11 @@ from noisyor.model.network import Network, network_of
 
 
 class Phase(NamedTuple):
-    """Updates by one method.
-
-    ``suffix`` is appended to the checkpoint path that all phases share; default a dot and the name
-    of the phase.
-    """
+    """Updates by one method; the name is the ending of the phase's checkpoint."""
 
     name: str
     method: Method
     steps: int
-    suffix: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,26 +58,6 @@ class PhasedRun:
         """The network after the last phase that was run."""
         return self.results[-1].network
 
-    @property
-    def history(self) -> History:
-        """The record of all phases that were run, one after another."""
-        joined = History()
-        for result in self.results:
-            joined = joined.followed_by(result.history)
-        return joined
-
-    @property
-    def update_seconds(self) -> tuple[FloatArray, ...]:
-        """Wall time of every update, (steps,) for each phase."""
-        return tuple(result.history.seconds for result in self.results)
-
-    @property
-    def earlier_seconds(self) -> float:
-        """Wall time of the updates that were done before the run was resumed."""
-        return sum(
-            (float(each.history.seconds[: each.resumed_at].sum()) for each in self.results), 0.0
-        )
-
 
 def train_phases(
     network: Network,
@@ -95,7 +66,6 @@ def train_phases(
     options: TrainOptions | None = None,
     *,
     held_out: Any = None,
-    on_bad_checkpoint: Literal["raise", "restart"] = "raise",
     engine: EngineLike = "auto",
     **changes: Any,
 ) -> PhasedRun:
@@ -109,11 +79,9 @@ def train_phases(
     network, X, held_out, engine : see `train`.
     phases : at least one, each with its number of steps.
     options, changes : options of all phases; the phases set ``steps`` and ``passes``. Every phase
-        writes to the path ``checkpoint`` with its own suffix. With ``resume`` training continues in
-        the phase that was interrupted; finished phases are not run again. A callback that stops a
-        phase stops the run.
-    on_bad_checkpoint : whether a checkpoint that is damaged or belongs to another run is an error,
-        or is discarded and its phase restarted.
+        writes to the path ``checkpoint`` with a dot and its name appended. With ``resume`` training
+        continues in the phase that was interrupted; finished phases are not run again. A callback
+        that stops a phase stops the run.
 
     Examples
     --------
@@ -132,23 +100,16 @@ def train_phases(
         if not isinstance(phase, Phase):
             raise InvalidSettingError(f"expected Phase(name, method, steps), got {phase!r}")
         COUNT_OR_ZERO.check("steps", phase.steps)
-        if on_bad_checkpoint == "raise":
-            check_place(_options_of(options, phase, 0).checkpoint)
+        check_place(_options_of(options, phase, 0).checkpoint)
     network = network_of(network)
     rows, earlier = network.rows_of(X), 0
     results: list[TrainingResult] = []
     for phase in phases:
         own = _options_of(options, phase, earlier)
-        learn = partial(train, network, rows, phase.method, own, held_out=held_out, engine=engine)
-        try:
-            results.append(learn())
-        except CheckpointError:
-            if on_bad_checkpoint == "raise" or own.checkpoint is None:
-                raise
-            Path(own.checkpoint).unlink(missing_ok=True)
-            results.append(learn())
-        network, earlier = results[-1].network, earlier + phase.steps
-        if results[-1].state.step < phase.steps:
+        result = train(network, rows, phase.method, own, held_out=held_out, engine=engine)
+        results.append(result)
+        network, earlier = result.network, earlier + phase.steps
+        if result.state.step < phase.steps:
             break
     return PhasedRun(tuple(phases), tuple(results))
 
@@ -156,7 +117,7 @@ def train_phases(
 def _options_of(options: TrainOptions, phase: Phase, earlier_steps: int) -> TrainOptions:
     path = options.checkpoint
     if path is not None:
-        path = os.fspath(path) + (f".{phase.name}" if phase.suffix is None else phase.suffix)
+        path = f"{os.fspath(path)}.{phase.name}"
 
     def after(callback: Callback) -> Callback:
         return lambda info: callback(info._replace(earlier_steps=earlier_steps))
@@ -182,8 +143,8 @@ def train_hybrid(
 
     Parameters
     ----------
-    network, X, options, engine, changes : see `train_phases`. The phases, and the suffixes of
-        their checkpoints, are ``"mp"`` and ``"vi"``.
+    network, X, options, engine, changes : see `train_phases`. The phases are ``"mp"`` and
+        ``"vi"``.
     mp_steps, vi_steps : updates of each phase.
     max_product : how the first phase infers; default ``MaxProduct()``, the mode, as the paper does
         for text.

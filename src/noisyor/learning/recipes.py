@@ -2,7 +2,7 @@
 
 Each recipe finds starting parameters in the data (`noisyor.search`, Gibbs sampling) and fine-tunes
 them (`noisyor.learning.train`). Estimators and the command line call these functions. For the
-paper's protocol, combine `initialize` and `train` instead, or give ``init="paper-3"``.
+paper's protocol, combine `initialize` and `train` instead.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from noisyor.learning.validation import (
     prune_hidden,
     split_validation,
 )
-from noisyor.model.builders import bipartite, convolutional, with_causes
+from noisyor.model.builders import bipartite, with_causes
 from noisyor.model.layered import layered
 from noisyor.model.network import Network, network_of
 from noisyor.search.cover import Cover, Matrix, cover_rows, sample_rows
@@ -80,7 +80,7 @@ DEFAULTS = TrainOptions(steps=1000, batch_size=100, learning_rate=0.01)
 SEARCH_ENDING = ".search"
 """Ending of the file beside the checkpoint that stores the results of a search."""
 
-_OWN_KEYWORDS = ("init", "method", "options", "held_out", "engine", "noise", "n_restarts")
+_OWN_KEYWORDS = ("method", "options", "held_out", "engine", "n_restarts")
 """Keywords of recipes beside the training options, for the suggestion in an error message."""
 
 
@@ -234,8 +234,6 @@ def learn_factors(
     n_components: int | Literal["auto"] = "auto",
     *,
     objective: Literal["auto", "mdl", "likelihood", "hamming"] = "auto",
-    init: str = "data",
-    noise: Literal["shared", "per_visible"] = "per_visible",
     n_restarts: int = 12,
     method: Method | None = None,
     options: TrainOptions | None = None,
@@ -267,13 +265,10 @@ def learn_factors(
         * ``"hamming"``: fewest wrong entries for a given number of causes, see `search_factors`.
         * ``"auto"``: ``"mdl"`` if one quick start of the search shows that Boolean factors describe
           the table, else ``"likelihood"``; ``settings["objective"]`` has the choice.
-    init : ``"data"``, or the name of one of the paper's starts, see `initialize`.
-    noise : ``"per_visible"``: one noise probability for each column; with one of the paper's
-        starts also ``"shared"``: one for all columns.
     n_restarts : largest number of restarts of the search.
     method : how hidden states are inferred; default ``MaxProduct(temperature=1.0)``.
-    options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
-        After Gibbs sampling for the likelihood, training follows only if ``steps`` is given.
+    options, changes : how to train; the seed is also that of the start. After Gibbs sampling for
+        the likelihood, training follows only if ``steps`` is given.
     held_out, engine : see `train`.
 
     Examples
@@ -285,41 +280,28 @@ def learn_factors(
     array([[1., 1., 0., 0.],
            [0., 0., 1., 1.]])
     """
-    defaults = replace(DEFAULTS, steps=4000, batch_size=20, learning_rate=3e-3)
-    if init == "data":
-        defaults = replace(
-            DEFAULTS, steps=200, learning_rate=1e-3, final_learning_rate=1e-4, smoothing=0.5
-        )
+    defaults = replace(
+        DEFAULTS, steps=200, learning_rate=1e-3, final_learning_rate=1e-4, smoothing=0.5
+    )
     OPTIONS["objective"].rule.check("objective", objective)
-    if init != "data" and objective not in ("auto", "mdl"):
-        raise InvalidSettingError(f'objective={objective!r} needs init="data", got {init!r}')
-    if init == "data" and noise != "per_visible":
-        raise InvalidSettingError(f'init="data" needs noise="per_visible", got {noise!r}')
     known = ("n_components", "objective", *_OWN_KEYWORDS)
     chosen = choose_options(options, changes, defaults, known)
     check_place(chosen.checkpoint)
     rows = Observations.of(X)
-    _check_number(n_components, rows, init)
+    _check_number(n_components, rows)
     run_key: dict[str, object] = {
         "recipe": "factors",
         "n_components": n_components if isinstance(n_components, str) else int(n_components),
         "objective": objective,
-        "noise": noise,
         "n_restarts": n_restarts,
     }
     with _working(chosen, engine, rows, run_key) as (context, chosen):
-        if init == "data":
-            search = _FactorSearch(rows, n_components, n_restarts, context)
-            start = search.start(objective)
-        else:
-            network = bipartite(rows.n_visible, int(n_components), noise=noise)
-            network = initialize(network, init, noise="uniform", seed=chosen.seed)
-            start = _Start(network, is_converged=False, settings={"objective": objective})
+        start = _FactorSearch(rows, n_components, n_restarts, context).start(objective)
         if start.is_converged and options is None and "steps" not in changes:
             chosen = replace(chosen, steps=0)
         method = MaxProduct(temperature=1.0) if method is None else method
         fitted = _trained(start.network, rows, method, chosen, held_out, context)
-    settings = {**start.settings, "init": init, "noise": noise, **fitted.settings}
+    settings = {**start.settings, **fitted.settings}
     network = fitted.network
     if not isinstance(n_components, str) and network.n_hidden < n_components:
         settings["n_unused"] = int(n_components) - network.n_hidden
@@ -327,13 +309,11 @@ def learn_factors(
     return FitResult(network, fitted.history, settings)
 
 
-def _check_number(n_components: object, rows: Observations, init: str) -> None:
+def _check_number(n_components: object, rows: Observations) -> None:
     """Reject impossible numbers of causes before any work."""
     COUNT_OR_AUTO.check("n_components", n_components)
-    if n_components == "auto" and init != "data":
-        raise InvalidSettingError(f'n_components="auto" needs init="data", got init={init!r}')
     most = max(rows.n_rows, rows.n_visible)
-    if isinstance(n_components, int | np.integer) and n_components > most and init == "data":
+    if isinstance(n_components, int | np.integer) and n_components > most:
         raise InvalidSettingError(
             f"n_components is {n_components:,}, but a table of {rows.n_rows:,} rows and "
             f"{rows.n_visible:,} columns has {most:,} causes at most"
@@ -664,7 +644,6 @@ def learn_topics(
     n_components: int | None = None,
     n_parents: int | None = None,
     shrink: int = 3,
-    init: str = "data",
     method: Method | None = None,
     options: TrainOptions | None = None,
     held_out: Any = None,
@@ -677,6 +656,11 @@ def learn_topics(
     on the probability of documents are reached by ``method=MeanField(tolerance=1e-4)`` over some
     hundred words, and by ``MeanField(local=True, tolerance=1e-4)`` over thousands.
 
+    Max-product and local mean-field start from counts, see `start_from_counts`, and move the
+    logarithms of the parameters; full mean-field starts from a first training and Gibbs sampling,
+    see `start_by_sampling`. All are refined with large batches, a rate that falls to a tenth, and
+    smoothing.
+
     Parameters
     ----------
     X : binary data (n_documents, n_words).
@@ -685,14 +669,9 @@ def learn_topics(
         start from a linear factorization, see `start_from_topics`, and are learned by Gibbs
         sampling; the most coherent are kept, see `choose_topics`, and learned further. Training
         follows only if ``steps`` is given.
-    n_parents : see `layered`; by default 5, or 15 if full mean-field starts from the data.
-    init : ``"data"``: max-product and local mean-field start from counts, see `start_from_counts`,
-        and move the logarithms of the parameters; full mean-field starts from a first training and
-        Gibbs sampling, see `start_by_sampling`. All are refined with large batches, a rate that
-        falls to a tenth, and smoothing. Or the name of one of the paper's starts, see `initialize`,
-        with small batches and a constant rate.
+    n_parents : see `layered`; by default 5, or 15 for full mean-field.
     method : how hidden states are inferred; default ``MaxProduct(ancestors_only=True)``.
-    options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
+    options, changes : how to train; the seed is also that of the start.
     held_out, engine : see `train`.
 
     Examples
@@ -704,13 +683,13 @@ def learn_topics(
     (2, 'log')
     """
     if n_components is not None:
-        return _flat(X, n_components, init, method, options, held_out, engine, changes)
-    sampled = init == "data" and isinstance(method, MeanField) and not method.local
+        return _flat(X, n_components, "data", method, options, held_out, engine, changes)
+    sampled = isinstance(method, MeanField) and not method.local
     known = ("n_components", "n_parents", "shrink", *_OWN_KEYWORDS)
-    chosen = choose_options(options, changes, _topic_defaults(init, sampled), known)
+    chosen = choose_options(options, changes, _topic_defaults(sampled), known)
     check_place(chosen.checkpoint)
     rate = chosen.learning_rate
-    if options is None and init == "data" and "final_learning_rate" not in changes:
+    if options is None and "final_learning_rate" not in changes:
         chosen = chosen if callable(rate) else replace(chosen, final_learning_rate=0.1 * rate)
     observations = Observations.of(X)
     if n_parents is None:
@@ -720,14 +699,11 @@ def learn_topics(
         "n_layers": n_layers,
         "n_parents": n_parents,
         "shrink": shrink,
-        "init": init,
         "method": None if method is None else method.settings(),
     }
     with _working(chosen, engine, observations, recipe) as (context, chosen):
         network = layered(observations, n_layers, n_parents=n_parents, shrink=shrink)
-        if init != "data":
-            network = initialize(network, init, seed=chosen.seed)
-        elif sampled:
+        if sampled:
             assert isinstance(method, MeanField)
             start = _saved_start(network, context)
             if start is None:
@@ -744,8 +720,7 @@ def learn_topics(
         else:
             network = start_from_counts(network, observations)
         method = MaxProduct(ancestors_only=True) if method is None else method
-        fitted = _trained(network, observations, method, chosen, held_out, context)
-    return replace(fitted, settings={"init": init, **fitted.settings})
+        return _trained(network, observations, method, chosen, held_out, context)
 
 
 def _flat(
@@ -794,10 +769,8 @@ def _sample_topics(observations: Observations, n_components: int, context: Conte
     return learn(network, sweeps=_TOPIC_SWEEPS)
 
 
-def _topic_defaults(init: str, sampled: bool) -> TrainOptions:
+def _topic_defaults(sampled: bool) -> TrainOptions:
     """Return the training options of a hierarchy of topics."""
-    if init != "data":
-        return replace(DEFAULTS, batch_size=128)
     # In a small batch the one occurrence of a rare word is a gradient of thousands, which Adam
     # remembers for a thousand steps: the word's noise would stay where it happens to be.
     large = replace(DEFAULTS, batch_size=1024, smoothing=1.0)
@@ -858,7 +831,6 @@ def learn_features(
     feature_shape: tuple[int, int],
     *,
     border: bool = True,
-    init: str = "data",
     n_restarts: int = 6,
     method: Method | None = None,
     options: TrainOptions | None = None,
@@ -871,15 +843,12 @@ def learn_features(
     Parameters
     ----------
     images : (n_images, height, width) or any other form of images that `Observations.of` takes.
-    n_components : number of features, see ``init``.
+    n_components : number of features at most. The images are searched for features, see
+        `search_features`; those that they support (MDL) are fine-tuned.
     feature_shape, border : see `convolutional`.
-    init : ``"data"`` searches the images for features (see `search_features`) and fine-tunes them;
-        the network then has at most `n_components` features, those supported by the images (MDL).
-        Or the name of one of the paper's starts, see `initialize`, with `n_components` features.
     n_restarts : largest number of restarts of the search.
-    method : how hidden states are inferred; default ``MaxProduct(icm=5)`` after a search, else
-        ``MaxProduct(temperature=1.0)``.
-    options, changes : how to train; the seed is also that of the start. Defaults depend on `init`.
+    method : how hidden states are inferred; default ``MaxProduct(icm=5)``.
+    options, changes : how to train; the seed is also that of the start.
     held_out, engine : see `train`.
 
     Examples
@@ -893,12 +862,13 @@ def learn_features(
     (1, 2, 2)
     """
     # The prior of a place is some thousandths: a larger first step would leave it behind.
-    gentle = replace(DEFAULTS, learning_rate=3e-4, final_learning_rate=3e-5, smoothing=0.5)
-    searched = init == "data"
-    defaults = (
-        replace(gentle, steps=50, batch_size=200)
-        if searched
-        else replace(DEFAULTS, steps=1500, batch_size=None)
+    defaults = replace(
+        DEFAULTS,
+        steps=50,
+        batch_size=200,
+        learning_rate=3e-4,
+        final_learning_rate=3e-5,
+        smoothing=0.5,
     )
     chosen = choose_options(options, changes, defaults, ("border", *_OWN_KEYWORDS))
     check_place(chosen.checkpoint)
@@ -923,24 +893,18 @@ def learn_features(
         "n_restarts": n_restarts,
     }
     with _working(chosen, engine, observations, run_key) as (context, chosen):
-        if searched:
-            with context.job.until(_SHARE_OF_FEATURE_SEARCH):
-                found = search_features(
-                    observations,
-                    n_components,
-                    feature_shape,
-                    border=border,
-                    n_restarts=n_restarts,
-                    seed=chosen.seed,
-                    engine=context.engine,
-                    progress=context.job,
-                    store=context.store,
-                )
-            network = start_from_features(found, shape)
-        else:
-            network = convolutional(shape, n_components, feature_shape, border=border)
-            network = initialize(network, init, noise="uniform", seed=chosen.seed)
-        if method is None:
-            method = MaxProduct(icm=5) if searched else MaxProduct(temperature=1.0)
-        fitted = _trained(network, observations, method, chosen, held_out, context)
-    return replace(fitted, settings={"init": init, **fitted.settings})
+        with context.job.until(_SHARE_OF_FEATURE_SEARCH):
+            found = search_features(
+                observations,
+                n_components,
+                feature_shape,
+                border=border,
+                n_restarts=n_restarts,
+                seed=chosen.seed,
+                engine=context.engine,
+                progress=context.job,
+                store=context.store,
+            )
+        network = start_from_features(found, shape)
+        method = MaxProduct(icm=5) if method is None else method
+        return _trained(network, observations, method, chosen, held_out, context)

@@ -36,7 +36,7 @@ from noisyor.learning.state import (
     choose_options,
     rows_identity,
 )
-from noisyor.learning.train import HeldOut, Run, gradient, init, step
+from noisyor.learning.train import Run, gradient, step
 from noisyor.model.network import Network
 
 _DEFAULTS = TrainOptions(batch_size=100, learning_rate=0.01)
@@ -46,13 +46,8 @@ class StreamState(NamedTuple):
     """Position in a stream: the state of training, and the numbers of rows and chunks so far."""
 
     training: TrainingState
-    n_rows: int
-    n_chunks: int
-
-
-def start_stream(network: Network) -> StreamState:
-    """Return the state before the first chunk."""
-    return StreamState(init(network), 0, 0)
+    n_rows: int = 0
+    n_chunks: int = 0
 
 
 def learn_chunk(
@@ -70,9 +65,9 @@ def learn_chunk(
     """
     chosen = MaxProduct(temperature=1.0) if method is None else method
     n_rows, engine = rows.n_rows, get_engine(engine)
-    chunk = _Chunk(state.n_chunks, n_rows, _numbered(rows, network.n_visible, state.n_rows, n_rows))
+    chunk = _Chunk(state.n_chunks, n_rows, state.n_rows, lambda: rows)
     recorder, training = Recorder(History()), state.training
-    for batch in chunk.batches(options, turn=0, skip=0):
+    for batch in chunk.batches(options, network.n_visible, turn=0, skip=0):
         began = time.perf_counter()
         training, value = step(training, network, batch, chosen, options, engine=engine)
         recorder.add(value, time.perf_counter() - began)
@@ -126,7 +121,7 @@ def train_stream(
     4
     """
     options = choose_options(options, changes, _DEFAULTS)
-    stream, engine = _Stream(chunks, network.n_visible, options.seed), get_engine(engine)
+    stream, engine = _Stream(chunks, network.n_visible), get_engine(engine)
     known = stream.n_rows or n_rows
     if options.steps is None and options.final_learning_rate is not None:
         options = replace(options, steps=stream.n_steps(options))
@@ -136,7 +131,8 @@ def train_stream(
         options,
         identified_by=lambda: rows_identity(stream.first()),
         n_rows=known,
-        held_out=None if held_out is None else HeldOut.in_memory(network, held_out, engine),
+        held_out=held_out,
+        engine=engine,
         settings={"stream": True},
     )
     limit, expected = options.steps, (known or 0) * options.passes
@@ -158,55 +154,58 @@ def train_stream(
 
 
 class _Chunk(NamedTuple):
+    """A chunk: ``first`` is the number of its first row; ``read`` returns its rows in any form."""
+
     number: int
     n_rows: int
-    read: Callable[[], Observations]
+    first: int
+    read: Callable[[], Any]
 
-    def batches(self, options: TrainOptions, turn: int, skip: int) -> Iterator[Observations]:
+    def rows(self, n_visible: int) -> Observations:
+        """Read the chunk; its row ids, which key the noise, are the numbers of the rows."""
+        ids = np.arange(self.first, self.first + self.n_rows)
+        return Observations.of(self.read(), n_visible, row_ids=ids)
+
+    def batches(
+        self, options: TrainOptions, n_visible: int, turn: int, skip: int
+    ) -> Iterator[Observations]:
         """Yield minibatches of a chunk in a random order that depends on the arguments alone."""
-        rows, size = self.read(), self.size(options)
+        rows, size = self.rows(n_visible), options.batch_size or self.n_rows
         order = np.random.default_rng((options.seed, turn, self.number)).permutation(rows.n_rows)
         shuffled = rows.take(order)
         for begin in range(skip * size, rows.n_rows, size):
             yield shuffled.take(slice(begin, begin + size))
 
-    def size(self, options: TrainOptions) -> int:
-        """Return the number of rows of a minibatch."""
-        return options.batch_size or self.n_rows
-
 
 class _Stream:
     """Chunks of every pass, from any kind of source."""
 
-    def __init__(self, chunks: Any, n_visible: int, seed: int) -> None:
+    def __init__(self, chunks: Any, n_visible: int) -> None:
         in_memory = hasattr(chunks, "shape") or isinstance(chunks, Observations | str | os.PathLike)
         if in_memory or not (callable(chunks) or isinstance(chunks, Iterable | RowSource)):
             raise InvalidDataError(
                 f"chunks come from open_rows, a function or a list, got {type(chunks).__name__}; "
                 "train takes data in memory"
             )
-        self.chunks, self.n_visible, self.seed = chunks, n_visible, seed
-        self.used = False
-        self.starts = pointers(chunks.sizes) if isinstance(chunks, RowSource) else None
+        self.given, self.n_visible, self.used = chunks, n_visible, False
+        self.source = chunks if isinstance(chunks, RowSource) else None
 
     @property
     def n_rows(self) -> int | None:
         """Rows of a pass, if they are known."""
-        return self.chunks.n_rows if isinstance(self.chunks, RowSource) else None
+        return None if self.source is None else self.source.n_rows
 
     def first(self) -> Observations:
         """Return the first chunk of the data."""
-        if isinstance(self.chunks, RowSource):
-            return self._of_source(0).read()
-        for chunk in self._given():
-            return chunk.read()
+        for chunk in self._chunks(range(1)):
+            return chunk.rows(self.n_visible)
         raise InvalidDataError("no rows: the data have no chunk")
 
     def n_steps(self, options: TrainOptions) -> int | None:
         """Return the number of updates of all passes, if known beforehand."""
-        if not isinstance(self.chunks, RowSource):
+        if self.source is None:
             return None
-        sizes = self.chunks.sizes
+        sizes = self.source.sizes
         return options.passes * sum(-(-rows // (options.batch_size or rows)) for rows in sizes)
 
     def batches(self, options: TrainOptions, resumed_at: int, bar: Any) -> Iterator[Observations]:
@@ -218,8 +217,10 @@ class _Stream:
         before = 0  # updates of past chunks
         turns = range(options.passes) if options.steps is None else itertools.count()
         for turn in turns:
-            for chunk in self._turn(turn):
-                size = chunk.size(options)
+            n_chunks = 0 if self.source is None else len(self.source)
+            order = np.random.default_rng((options.seed, turn)).permutation(n_chunks)
+            for chunk in self._chunks(order.tolist()):
+                size = options.batch_size or chunk.n_rows
                 total = -(-chunk.n_rows // size)
                 skip = min(total, max(0, resumed_at - before))
                 before += total
@@ -227,43 +228,28 @@ class _Stream:
                 if done:
                     bar.skip(done)
                 if skip < total:
-                    yield from chunk.batches(options, turn, skip)
+                    yield from chunk.batches(options, self.n_visible, turn, skip)
             if before == 0:
                 raise InvalidDataError("no rows: the data have no chunk")
 
-    def _turn(self, turn: int) -> Iterator[_Chunk]:
-        """Yield all chunks of one pass."""
-        if not isinstance(self.chunks, RowSource):
-            yield from self._given()
+    def _chunks(self, order: Iterable[int]) -> Iterator[_Chunk]:
+        """Yield the chunks of a source in this order, or all given chunks in theirs."""
+        if self.source is not None:
+            starts, sizes = pointers(self.source.sizes), self.source.sizes
+            for number in order:
+                read = partial(self.source.read, number)
+                yield _Chunk(number, sizes[number], int(starts[number]), read)
             return
-        for number in np.random.default_rng((self.seed, turn)).permutation(len(self.chunks)):
-            yield self._of_source(int(number))
-
-    def _of_source(self, number: int) -> _Chunk:
-        assert self.starts is not None
-        first, n_rows = int(self.starts[number]), self.chunks.sizes[number]
-
-        def read() -> Observations:
-            return _numbered(self.chunks.read(number), self.n_visible, first, n_rows)()
-
-        return _Chunk(number, n_rows, read)
-
-    def _given(self) -> Iterator[_Chunk]:
-        if isinstance(self.chunks, Iterator) and self.used:
+        if isinstance(self.given, Iterator) and self.used:
             raise InvalidSettingError(
                 "an iterator can be consumed only once: for several passes or a checkpoint give a "
                 "function that returns a new one"
             )
         self.used, first = True, 0
-        for number, X in enumerate(self.chunks() if callable(self.chunks) else self.chunks):
+        for number, X in enumerate(self.given() if callable(self.given) else self.given):
             n_rows = _height(X)
-            yield _Chunk(number, n_rows, _numbered(X, self.n_visible, first, n_rows))
+            yield _Chunk(number, n_rows, first, partial(Observations.of, X, self.n_visible))
             first += n_rows
-
-
-def _numbered(X: Any, n_visible: int, first: int, n_rows: int) -> Callable[[], Observations]:
-    """Return a reader of a chunk; its row ids, which key the noise, start at ``first``."""
-    return partial(Observations.of, X, n_visible, row_ids=np.arange(first, first + n_rows))
 
 
 def _height(X: Any) -> int:

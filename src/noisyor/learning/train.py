@@ -25,11 +25,12 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.method import Method, check_method
-from noisyor.learning.optimizers import Adam, Optimizer
 from noisyor.learning.state import (
+    Adam,
     Checkpoint,
     Evaluation,
     History,
+    Optimizer,
     Recorder,
     StepInfo,
     TrainingResult,
@@ -84,8 +85,7 @@ def train(
     """
     network, options = network_of(network), choose_options(options, changes)
     rows = _InMemory(network, network.rows_of(X), get_engine(engine))
-    unseen = None if held_out is None else HeldOut.in_memory(network, held_out, engine)
-    result = train_on(network, rows, method, options, held_out=unseen)
+    result = train_on(network, rows, method, options, held_out=held_out, engine=rows.engine)
     if result.state.step >= _MIN_STEPS:
         with suppress(TimeUpError):  # the engine of a recipe has a time limit of its own
             _check_active(result.network, rows, method)
@@ -187,10 +187,11 @@ def train_on(
     method: Method | None,
     options: TrainOptions,
     *,
-    held_out: HeldOut | None = None,
+    held_out: Any,
+    engine: EngineLike,
     settings: dict[str, object] | None = None,
 ) -> TrainingResult:
-    """Run the loop of `train`, wherever the rows are; ``settings`` as in `Run`."""
+    """Run the loop of `train`, wherever the rows are; other arguments as in `Run`."""
     if method is not None:
         check_method(method)
     size = min(options.batch_size or rows.n_rows, rows.n_rows)
@@ -204,6 +205,7 @@ def train_on(
         identified_by=rows.identity,
         n_rows=rows.total_weight() if options.smoothing else None,
         held_out=held_out,
+        engine=engine,
         settings=settings,
     )
     batches = rows.batches(run.method, options)
@@ -217,27 +219,12 @@ def train_on(
     return run.result()
 
 
-class HeldOut(NamedTuple):
-    """Held-out rows, and the engine that infers them."""
-
-    rows: Observations
-    engine: Engine
-
-    @classmethod
-    def in_memory(cls, network: Network, held_out: Any, engine: EngineLike) -> HeldOut:
-        """Build from rows in any form that `Observations.of` takes."""
-        return cls(network.rows_of(held_out), get_engine(engine))
-
-    def mean_bound(self, network: Network, method: Method) -> float:
-        """Return the mean bound of the rows."""
-        return self.rows.mean(method.bounds(network, self.rows, engine=self.engine).elbo)
-
-
 class Run:
     """A training run: its state and record, and the work after each update.
 
     A checkpoint must share the identity of the rows, which ``identified_by`` returns, and the
-    ``settings``. ``n_rows`` is the number of training rows, counted by weight, if known.
+    ``settings``. ``n_rows`` is the number of training rows, counted by weight, if known. ``engine``
+    infers the held-out rows, which are in memory.
     """
 
     def __init__(
@@ -248,10 +235,12 @@ class Run:
         *,
         identified_by: Callable[[], bytes],
         n_rows: float | None,
-        held_out: HeldOut | None = None,
+        held_out: Any,
+        engine: EngineLike,
         settings: dict[str, object] | None = None,
     ) -> None:
-        self.network, self.options, self.held_out = network, options, held_out
+        self.network, self.options, self.engine = network, options, engine
+        self.held_out = None if held_out is None else network.rows_of(held_out)
         self.method = default_method(network) if method is None else method
         if options.smoothing and n_rows is None:
             raise InvalidSettingError("smoothing needs the number of rows: give n_rows")
@@ -260,7 +249,7 @@ class Run:
         if options.checkpoint is not None:
             check_place(options.checkpoint)
             key = {**options.run_key(), "method": self.method.settings(), **(settings or {})}
-            unseen = None if held_out is None else rows_identity(held_out.rows)
+            unseen = None if self.held_out is None else rows_identity(self.held_out)
             self.identity = Checkpoint.identity_of(network, identified_by(), unseen, key)
             if options.resume:
                 found = load_checkpoint(options.checkpoint, self.identity, self.state)
@@ -302,7 +291,8 @@ class Run:
         known = self.recorder.evaluations
         if self.held_out is not None and (not known or known[-1].step != state.step):
             current = self.network.with_theta(state.theta)
-            known.append(Evaluation(state.step, self.held_out.mean_bound(current, self.method)))
+            bounds = self.method.bounds(current, self.held_out, engine=self.engine)
+            known.append(Evaluation(state.step, self.held_out.mean(bounds.elbo)))
 
     def save(self) -> None:
         """Write the checkpoint, if there is a file for it.

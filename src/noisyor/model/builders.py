@@ -8,7 +8,7 @@ Structure learned from data is in `noisyor.model.layered`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -335,18 +335,16 @@ def assemble(
     hidden_prior: LongArray,
     visible_noise: LongArray,
     fixed: str | Sequence[str] = (),
-    visible_names: Sequence[str] | None = None,
-    hidden_names: Sequence[str] | None = None,
-    visible_shape: tuple[int, ...] = (),
-    layout: ConvolutionalLayout | None = None,
     per_node_groups: bool = False,
+    **description: Any,
 ) -> Network:
     """Build a network from its graph, with theta laid out as failures, then priors, then noise.
 
     ``probabilities`` are those of failure, prior and noise. ``failure`` is the index array of the
     failure group; ``edge_failure``, ``hidden_prior`` and ``visible_noise`` are the entries of each
     edge and node, counted from 0 within their group. The groups ``"prior"`` and ``"noise"`` have
-    one member per distinct entry, or per node with ``per_node_groups``.
+    one member per distinct entry, or per node with ``per_node_groups``. ``description`` are the
+    names, the shape and the layout of the network.
     """
     prior, noise = hidden_prior, visible_noise
     if not per_node_groups:
@@ -374,10 +372,7 @@ def assemble(
         theta=theta,
         free=free,
         groups={name: index.astype(np.int32) for name, index in groups.items()},
-        visible_names=None if visible_names is None else tuple(visible_names),
-        hidden_names=None if hidden_names is None else tuple(hidden_names),
-        visible_shape=visible_shape,
-        layout=layout,
+        **description,
     )
 
 

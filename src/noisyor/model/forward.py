@@ -105,7 +105,7 @@ def sample(network: Network | FittedModel, n_rows: int, seed: int = 0) -> Sample
         )
         states = _sample_hidden(network, weights, uniform[:, network.n_visible :])
         hidden.append(sp.csr_array(states))
-        probability = probability_from_theta(_totals(network, weights, states, visible=True))
+        probability = probability_from_theta(_totals(network, weights, states))
         visible.append(sp.csr_array((uniform[:, : network.n_visible] < probability).view(np.uint8)))
     return Sample(*(sp.csr_array(sp.vstack(part, format="csr")) for part in (hidden, visible)))
 
@@ -138,13 +138,11 @@ def total_parameter(network: Network, states: Any) -> FloatArray:
         raise InvalidDataError(
             f"states must have shape (n_rows, {network.n_hidden}), got {dense.shape}"
         )
-    return _totals(network, edge_matrix(network), dense.astype(np.uint8), visible=True)
+    return _totals(network, edge_matrix(network), dense.astype(np.uint8))
 
 
-def _totals(
-    network: Network, weights: sp.csr_array, states: npt.NDArray[np.uint8], visible: bool
-) -> FloatArray:
-    nodes = slice(0, network.n_visible) if visible else slice(network.n_visible, None)
+def _totals(network: Network, weights: sp.csr_array, states: npt.NDArray[np.uint8]) -> FloatArray:
+    nodes = slice(0, network.n_visible)
     leak = network.theta[network.leak_param[nodes]]
     active = sp.csr_array(states).astype(np.float64)
     return np.asarray((active @ weights[nodes].T).todense()) + leak
