@@ -123,7 +123,7 @@ def rows():
         ("fit typo.csv", "correct 'oops'"),
         ("fit ja.csv", "--truth ja/nein"),
         ("fit dash.csv", "--truth 1/0/-"),
-        ("fit good.csv --truth y/n", "expected 'y', 'n' or missing, got"),
+        ("fit ja.csv --truth y/n", "expected 'y', 'n' or missing, got"),
         ("fit answers.csv", "--above 2.5"),
         ("fit normal.csv", "--above"),
         ("fit vector.npy", "(60,)"),

@@ -15,15 +15,13 @@ from noisyor._util.files import reading
 from noisyor.data.chunks import check_numeric, open_parquet, reading_parquet, sparse_block
 from noisyor.data.observations import Observations, reader_for
 from noisyor.errors import InvalidDataError, MissingExtraError
+from noisyor.tables.hints import columns_hint, number_hint, role_hint
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import (
     Cells,
     Table,
-    columns_hint,
     distinct_names,
     find_roles,
-    number_hint,
-    role_hint,
     weight_of,
     weighted_table,
 )

@@ -152,7 +152,7 @@ CODES = {
 def parse_truth(text: str) -> dict[str, int]:
     """Parse ``ONES/ZEROS`` or ``ONES/ZEROS/MISSING``, lists of words, to the code of each word.
 
-    The usual words for missing are added, unless the text gives them another meaning.
+    The usual words for missing are added, and those for 0 and 1 unless the words are other numbers.
     """
     groups = [{folded(word) for word in part.split(",")} for part in text.split("/")]
     if len(groups) == 3 and groups[2] == {""}:
@@ -163,10 +163,24 @@ def parse_truth(text: str) -> dict[str, int]:
             "truth is the words for 1 and those for 0, such as y/n, T/F, 2/1 or 1/0/-999 (the "
             f"third is missing); x/ says that a blank is 0; got {text!r}"
         )
-    codes = {word: code for word, code in CODES.items() if code == MISSING}
-    for words, code in zip(groups, (1, 0, MISSING), strict=False):
-        codes |= dict.fromkeys(words, code)
-    return codes
+    given = {
+        word: code for words, code in zip(groups, (1, 0, MISSING), strict=False) for word in words
+    }
+    is_other = any(
+        code != CODES[word] if word in CODES else code != MISSING and number_of(word) is not None
+        for word, code in given.items()
+        if word
+    )
+    usual = {word: code for word, code in CODES.items() if code == MISSING or not is_other}
+    return usual | given
+
+
+def number_of(word: str) -> float | None:
+    """Return the number that a word is, or None."""
+    try:
+        return float(word)
+    except ValueError:
+        return None
 
 
 def folded(text: str) -> str:
@@ -217,7 +231,8 @@ class ReadOptions:
     drop : columns or items to leave out; a text may list several columns between commas.
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
     truth : words for 1 and for 0, and perhaps further ones for missing, between slashes:
-        ``"y/n"``, ``"2/1"``, ``"1/0/-999"``. ``"x/"`` says that a blank is 0.
+        ``"y/n"``, ``"2/1"``, ``"1/0/-999"``. ``"x/"`` says that a blank is 0. Unless the words are
+        other numbers, 0, 1, true, false, yes and no keep their meaning.
     invert : for images: dark pixels are 1.
     variable : name of the array in an ``.npz`` or ``.mat`` file.
     transpose : the array has a column for each row.
