@@ -145,23 +145,6 @@ class TestTwoAtOnce:
         assert not list(Path().glob(".*"))
 
 
-def test_the_first_checkpoint_is_announced_once(capsys):
-    from noisyor._util.progress import LOG
-    from noisyor.cli.fit import _announce_first_checkpoint
-    from noisyor.learning.state import SAVED
-
-    level = LOG.level
-    _announce_first_checkpoint()
-    try:
-        LOG.info("something else")
-        assert capsys.readouterr().err == ""
-        for _ in range(2):
-            LOG.info(SAVED, "zoo")
-        assert capsys.readouterr().err.count("--resume --time-limit 1") == 1
-    finally:
-        LOG.setLevel(level)
-
-
 @pytest.mark.parametrize("n_removed", [0, 1])
 def test_a_kill_while_files_are_removed_leaves_a_run_that_resumes(tmp_path, monkeypatch, n_removed):
     table = tmp_path / "table.csv"

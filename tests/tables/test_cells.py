@@ -10,8 +10,8 @@ from table_examples import written
 from noisyor.cli.common import as_flags
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables import ReadOptions
-from noisyor.tables.options import parse_truth
 from noisyor.tables.hints import cell_hint
+from noisyor.tables.options import parse_truth
 from noisyor.tables.table import read_table
 
 NAN = np.nan

@@ -22,7 +22,7 @@ from unicodedata import category
 
 import click
 
-from noisyor._util.validation import OPTIONS
+from noisyor._util.validation import COUNT, NUMBER, OPTIONS, POSITIVE, SEED, Rule, count
 from noisyor.errors import InvalidSettingError, NoisyOrError
 from noisyor.tables.options import FORMATS, ReadOptions
 
@@ -44,14 +44,6 @@ MAX_CELLS = 2 * 10**8
 # ---- running a command
 
 FAILED, INTERRUPTED = 2, 130
-
-_PLAIN = (
-    ("is not a valid integer range", "is not a whole number"),
-    ("is not a valid integer", "is not a whole number"),
-    ("is not a valid float range", "is not a number"),
-    ("is not a valid float", "is not a number"),
-)
-"""Words of click about values, and what users understand."""
 
 
 def run_command_line(
@@ -95,10 +87,7 @@ def run_command_line(
             say("interrupted")
             return INTERRUPTED
         except click.ClickException as error:
-            message = error.format_message()
-            for technical, plain in _PLAIN:
-                message = message.replace(technical, plain)
-            return fail(message + _help_for(error))
+            return fail(error.format_message() + _help_for(error))
         except NoisyOrError as error:
             return fail(describe(error))
         except MemoryError:
@@ -182,27 +171,36 @@ quiet_option = click.option(
 )
 
 
-def _checked_seed(context: Any, option: Any, value: int) -> int:
-    """Reject large seeds; a type with a range would clutter the help."""
-    if value >= 2**63:
-        raise click.BadParameter(f"{value} is too large, seeds are below 2**63")
-    return value
+class Ruled(click.ParamType):  # type: ignore[type-arg]
+    """A value of an option that ``read`` makes of its text and that a rule allows."""
+
+    name = "value"
+
+    def __init__(self, rule: Rule, read: Callable[[str], Any] = int) -> None:
+        self.rule, self.read = rule, read
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value, or fail with the values that the rule allows."""
+        try:
+            found = self.read(value)
+            self.rule.check("value", found)
+        except (ValueError, InvalidSettingError):
+            self.fail(f"expected {self.rule.expected.removesuffix(' or None')}, got {value!r}")
+        return found
 
 
 seed_option = click.option(
     "--seed",
-    type=click.IntRange(min=0),
-    callback=_checked_seed,
+    type=Ruled(SEED),
     default=0,
     show_default=True,
     metavar="N",
     help="Seed of the random numbers.",
 )
 
-
 threads_option = click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=Ruled(COUNT),
     metavar="N",
     help="Number of threads; by default all cores.",
 )
@@ -225,22 +223,10 @@ def force_option(help: str = "Replace the file if it exists.") -> Decorator:
 def table_option(name: str, flag: str | None = None, help: str | None = None) -> Decorator:
     """Add the flag of a setting in the table of options; the command gets its value or None."""
     option = OPTIONS[name]
-
-    def convert(context: Any, parameter: Any, text: str | None) -> Any:
-        if text is None:
-            return None
-        try:
-            value = option.read(text)
-            option.rule.check(name, value)
-        except (ValueError, InvalidSettingError) as error:
-            expected = option.rule.expected.removesuffix(" or None")
-            raise click.BadParameter(f"expected {expected}, got {text!r}") from error
-        return value
-
     return click.option(
         flag or f"--{name.replace('_', '-')}",
         name,
-        callback=convert,
+        type=Ruled(option.rule, option.read),
         metavar=option.metavar,
         help=help or option.help,
     )
@@ -248,7 +234,7 @@ def table_option(name: str, flag: str | None = None, help: str | None = None) ->
 
 time_limit_option = click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True, max=1e9),
+    type=Ruled(POSITIVE, float),
     metavar="SECONDS",
     help="Stop after this time and write the best model found.",
 )
@@ -258,7 +244,7 @@ def top_option(default: int, least: int) -> Decorator:
     """Add ``--top``: how many causes are listed."""
     return click.option(
         "--top",
-        type=click.IntRange(min=least),
+        type=Ruled(count(least)),
         default=default,
         show_default=True,
         metavar="N",
@@ -303,7 +289,7 @@ _READING = (
     click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
     click.option(
         "--above",
-        type=float,
+        type=Ruled(NUMBER, float),
         metavar="X",
         help="Numbers (gray levels from 0 to 1) larger than X are 1, all others 0.",
     ),
@@ -325,7 +311,7 @@ _READING = (
     ),
     click.option(
         "--vocabulary",
-        type=click.IntRange(min=1),
+        type=Ruled(COUNT),
         metavar="N",
         help="Words of documents to keep, the most frequent.  [default: 1000]",
     ),
@@ -418,6 +404,11 @@ def few(items: list[str], shown: int = 8) -> str:
     """Return the first of some names, and how many more there are."""
     more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
     return ", ".join(items[:shown]) + more
+
+
+def recurs(share: float) -> str:
+    """Return a mark for a cause that was found again in this share of the resamples."""
+    return f"  [recurs in {100 * share:.0f} % of the resamples]"
 
 
 # ---- models and data

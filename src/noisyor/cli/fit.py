@@ -6,7 +6,6 @@ continues a run that was stopped.
 
 from __future__ import annotations
 
-import logging
 import math
 import shlex
 import sys
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from noisyor._util.validation import OPTIONS
+from noisyor._util.validation import BELOW_ONE, COUNT, COUNT_OR_ZERO, OPTIONS
 from noisyor.cli import common
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.options import FORMATS, ending_of
@@ -46,7 +45,7 @@ KINDS = ("factors", "topics", "features")
 @common.table_option("objective")
 @click.option(
     "--topics",
-    type=click.IntRange(min=1),
+    type=common.Ruled(COUNT),
     metavar="N",
     help="Number of topics; short for --kind topics --components N.  [default: a hierarchy]",
 )
@@ -54,13 +53,13 @@ KINDS = ("factors", "topics", "features")
 @common.table_option("feature_shape")
 @click.option(
     "--held-out",
-    type=click.FloatRange(min=0.0, max=1.0, max_open=True),
+    type=common.Ruled(BELOW_ONE, float),
     metavar="SHARE",
     help="Share of the rows to evaluate on.  [default: 0.1, or 0 below 20 rows]",
 )
 @click.option(
     "--resamples",
-    type=click.IntRange(min=0, max=1000),
+    type=common.Ruled(COUNT_OR_ZERO),
     default=0,
     metavar="N",
     help="Learn again from N resamples of the rows, and mark causes that do not recur.",
@@ -148,7 +147,7 @@ def fit(
                 )
             _remove_checkpoints(out)
         fitted = _read_and_fit(run)
-    return print_summary(fitted, data, out, as_json, quiet)
+    return _print_summary(fitted, data, out, as_json, quiet)
 
 
 def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) -> str | None:
@@ -248,7 +247,6 @@ def _read_and_fit(run: Run) -> Fitted:
         table = read_table(run.data, run.reading)
         rows = table.observations
         if is_watched:
-            _announce_first_checkpoint()
             click.echo(
                 f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True
             )
@@ -264,25 +262,6 @@ def _read_and_fit(run: Run) -> Fitted:
                 err=True,
             )
         raise
-
-
-def _announce_first_checkpoint() -> None:
-    """Print once that Ctrl-C loses nothing from now on, when the first checkpoint is written."""
-    from noisyor._util.progress import LOG
-    from noisyor.learning.state import SAVED
-
-    class Once(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.msg == SAVED:
-                LOG.removeHandler(self)
-                click.echo(
-                    "stopping is safe from now on: Ctrl-C keeps the best so far, and "
-                    "the same command with --resume --time-limit 1 writes it",
-                    err=True,
-                )
-
-    LOG.addHandler(Once())
-    LOG.setLevel(logging.INFO)
 
 
 def _fit_table(run: Run, table: Table) -> Fitted:
@@ -409,16 +388,8 @@ class Fitted(NamedTuple):
     scores: Validation
 
 
-def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, quiet: bool) -> int:
-    """Print a summary of the model; return the exit code, 1 if no cause was found.
-
-    Parameters
-    ----------
-    fitted : the fitted model.
-    data : the training file, if known.
-    out : the file of the model.
-    as_json, quiet : print one JSON document, or nothing.
-    """
+def _print_summary(fitted: Fitted, data: Path, out: Path, as_json: bool, quiet: bool) -> int:
+    """Print a summary of the model; return the exit code, 1 if no cause was found."""
     network, rows, scores = fitted.model.network_, fitted.table.observations, fitted.scores
     stability = fitted.model.provenance_.get("stability")
     if as_json:
@@ -446,7 +417,7 @@ def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, q
         )
     elif not quiet:
         page = shlex.quote(str(out.with_suffix(".html")))
-        again = " ".join(shlex.quote(str(path)) for path in (out, data) if path)
+        again = f"{shlex.quote(str(out))} {shlex.quote(str(data))}"
         lines = [*_lines(fitted, out), f"next    noisyor report {again} --out {page}"]
         click.echo(common.printable("\n".join(lines)))
     if scores.n_active:
@@ -491,8 +462,11 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
         prior, n_used = network.prior_probability, network.n_hidden - settings.get("n_unused", 0)
         lines.append("likely causes, each with its probability:")
         order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[: min(_SHOWN, n_used)]
-        mark = _marks(fitted)
-        lines += [f"  {prior[k]:.3f}  {hidden_label(network, k)}{mark.get(k, '')}" for k in order]
+        found = fitted.model.provenance_.get("stability", {}).get("recurrence", [])
+        doubtful = {k: common.recurs(share) for k, share in enumerate(found) if share <= 0.5}
+        lines += [
+            f"  {prior[k]:.3f}  {hidden_label(network, k)}{doubtful.get(k, '')}" for k in order
+        ]
         if n_used > _SHOWN:
             lines.append(f"  ... and {n_used - _SHOWN:,} more: noisyor info {out}")
     return lines
@@ -552,16 +526,6 @@ def _stability_lines(fitted: Fitted) -> list[str]:
         f"recurs  {sum(recurs):,} of {len(recurs):,} causes, in most of {found['n_resamples']:,} "
         "resamples of the rows"
     ]
-
-
-def _marks(fitted: Fitted) -> dict[int, str]:
-    """Return a mark for each cause that was not found again in most resamples."""
-    found = fitted.model.provenance_.get("stability") or {"recurrence": []}
-    return {
-        k: f"  [recurs in {100 * share:.0f} % of the resamples]"
-        for k, share in enumerate(found["recurrence"])
-        if share <= 0.5
-    }
 
 
 def _causes(network: Network, settings: Mapping[str, Any]) -> str:

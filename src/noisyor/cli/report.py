@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from noisyor._util.validation import COUNT
 from noisyor.cli import common
 
 
@@ -16,7 +17,7 @@ from noisyor.cli import common
 @common.out_option("The page.", default="report.html")
 @click.option(
     "--max-rows",
-    type=click.IntRange(min=1),
+    type=common.Ruled(COUNT),
     default=2000,
     show_default=True,
     metavar="N",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from noisyor._util.validation import Rule
 from noisyor.cli import common
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def server_options(command: _Command) -> _Command:
     opened = click.option("--open", "opened", is_flag=True, help="Also open the page in a browser.")
     port = click.option(
         "--port",
-        type=click.IntRange(min=0, max=65535),
+        type=common.Ruled(Rule(range(65_536).__contains__, "0 .. 65535")),
         default=8765,
         show_default=True,
         metavar="N",

@@ -446,16 +446,12 @@ def is_checkpoint(path: PathLike) -> bool:
         return False
 
 
-SAVED = "saved the checkpoint %s"
-"""Message in the log after a checkpoint was written; the command line waits for it."""
-
-
 def save_checkpoint(path: PathLike, checkpoint: Checkpoint) -> None:
     """Write a checkpoint; a stop at any moment leaves the previous one or this one."""
     fields = {"identity": checkpoint.identity, "step": checkpoint.step}
     with _checkpoint_errors():
         write_sealed(real_path(Path(path)), FORMAT, fields, checkpoint.arrays)
-    LOG.info(SAVED, os.fspath(path))
+    LOG.info("saved the checkpoint %s", os.fspath(path))
 
 
 @contextmanager
