@@ -284,7 +284,7 @@ def _compiled(tmp_path_factory):
 
 def test_two_sweeps_of_one_experiment_name_each_other(capsys):
     Path("out").mkdir()
-    with locked(Path("out/bmf"), "python -m reproduction run bmf"):
+    with locked(Path("out/bmf")):
         assert main(["run", "bmf", "--steps", "1", "--out", "out", "--quiet"]) == 2
     error = capsys.readouterr().err
     assert (

@@ -31,7 +31,7 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
     import numpy as np
 
     import noisyor as nor
-    from noisyor._util.files import check_folder, check_target, make_folder
+    from noisyor._util.files import check_folder, check_target
     from noisyor.report.page import is_report
     from noisyor.report.templating import require_templates
 
@@ -54,7 +54,7 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
         progress=False if quiet else None,
         options={"n_restarts": 3},
     ).fit(train)
-    make_folder(out)
+    out.mkdir(parents=True, exist_ok=True)
     model.save(model_file)
     summary = nor.report.write_report(model_file, test, page, scores=False)
     learned = (model.components_ > 0.5).astype(np.uint8)

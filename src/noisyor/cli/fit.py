@@ -137,7 +137,7 @@ def fit(
         progress=not (quiet or as_json),
         resume=resume,
     )
-    with locked(out, "noisyor fit"):
+    with locked(out):
         _check_paths(data, out, force)  # again: now nobody else can change them
         if _has_checkpoint(out) and not resume:
             if not force:

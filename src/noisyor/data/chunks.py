@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from noisyor._util.arrays import AnyArray, LongArray, Rows, csr_of
-from noisyor._util.files import reading
+from noisyor._util.files import located, reading
 from noisyor.data.observations import Observations, check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 
@@ -420,7 +420,5 @@ def _observations(
     block: Any, where: object, names: Sequence[str] | None = None, missing: Any = None
 ) -> Observations:
     """Return the rows of one chunk; errors name where it was read from."""
-    try:
+    with located(where):
         return Observations.of(block, missing=missing, column_names=names)
-    except InvalidDataError as error:
-        raise InvalidDataError(f"{where}: {error}") from error

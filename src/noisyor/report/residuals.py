@@ -12,7 +12,7 @@ from noisyor.model.forward import visible_probability
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
 from noisyor.report.charts import N_COLORS, pixel_image, shaded_image, stamped_image
-from noisyor.report.fit_quality import ExplainedRows
+from noisyor.report.fit_quality import ExplainedRows, spread
 from noisyor.report.health import success_matrix
 from noisyor.report.inputs import visible_names
 
@@ -90,8 +90,7 @@ def matrix_data(
 
     At most 400 rows, spread evenly, and the 250 most frequent columns are kept.
     """
-    n_rows = len(explained.number)
-    rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MAX_ROWS)).round().astype(np.int64))
+    rows = spread(len(explained.number), _MAX_ROWS)
     counts = explained.observations.column_counts()
     columns = np.sort(np.argsort(-counts, kind="stable")[:_MAX_COLUMNS])
     codes = cells(network, explained, rows)[:, columns]
@@ -165,9 +164,8 @@ def image_entries(
 ) -> list[dict[str, Any]]:
     """Return images with the features placed on them, and with the wrong pixels."""
     height, width = network.visible_shape
-    n_images = len(explained.number)
-    n_shown = min(n_images, max(1, min(_MAX_IMAGES, _MAX_PIXELS // (height * width))))
-    chosen = np.unique(np.linspace(0, n_images - 1, n_shown).round().astype(np.int64))
+    n_shown = max(1, min(_MAX_IMAGES, _MAX_PIXELS // (height * width)))
+    chosen = spread(len(explained.number), n_shown)
     codes = cells(network, explained, chosen).reshape(-1, height, width)
     shapes = np.asarray(1.0 - network.failure_probability > 0.5)
     styles = {"ink": RECONSTRUCTED, "missed": MISSED, "extra": EXTRA, "unknown": UNKNOWN}

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from noisyor._util.arrays import AnyArray
-from noisyor._util.files import reading
+from noisyor._util.files import located, reading
 from noisyor.data.chunks import check_numeric, open_parquet, reading_parquet, sparse_block
 from noisyor.data.observations import Observations, reader_for
 from noisyor.errors import InvalidDataError, MissingExtraError
@@ -62,11 +62,10 @@ def read_npz(path: Path, options: ReadOptions, columns: Sequence[str] | None = N
             if isinstance(value, np.ndarray):
                 arrays[name] = value
         if not arrays:
-            sheet = {"[Content_Types].xml", "content.xml"} & set(file.files)
-            what = "it is an office document, save the table as CSV" if sheet else "unpack it"
-            if any(name.endswith(".npy") for name in file.zip.namelist()):
-                what = "only Python objects, save numbers"
-            raise InvalidDataError(f"{path} holds no arrays: {what}")
+            raise InvalidDataError(
+                f"{path} holds no arrays of numbers; unpack an archive, save a table of an office "
+                "program as CSV"
+            )
         if set(arrays) >= _SPARSE_ARRAYS:
             return array_table(sparse.load_npz(path), path, options, arrays)
     chosen = _choose({name: array.shape for name, array in arrays.items()}, options, path)
@@ -157,11 +156,9 @@ def _read_numbers(
         else:
             numbers = numbers.copy()
             numbers.data = cells.recode(numbers.data)
-    try:
+    with located(where):
         reader = reader_for(numbers)._replace(names=names if names is None else tuple(names))
         return Observations.from_reader(reader, hint=number_hint)
-    except InvalidDataError as error:
-        raise InvalidDataError(f"{where}, {error}") from error
 
 
 def _labels_of(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyor._util.files import uncompressed_name
+from noisyor._util.files import located, uncompressed_name
 from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import encode_documents, vectorize, words_of
@@ -91,15 +91,11 @@ def rows_of_texts(
             excerpts.append(_excerpt(text))
             yield text
 
-    try:
+    with located(where):
         if columns is not None:
             data = encode_documents(contents(), columns)
         else:
-            data = _with_vocabulary(contents(), where, options)
-    except InvalidDataError as error:
-        if str(error).startswith(str(where)):
-            raise
-        raise InvalidDataError(f"{where}: {error}") from error
+            data = _with_vocabulary(contents(), options)
     known = tuple(name for name in names if name is not None)
     named = known if len(known) == len(names) else None
     return Table(data, named, excerpts=tuple(excerpts))
@@ -111,7 +107,7 @@ def _excerpt(text: str) -> str:
     return line if len(line) <= _EXCERPT else line[:_EXCERPT].rsplit(" ", 1)[0] + " …"
 
 
-def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) -> Observations:
+def _with_vocabulary(texts: Iterator[str], options: ReadOptions) -> Observations:
     size = options.vocabulary or _DEFAULT_VOCABULARY
     is_english = options.stop_words == "english"
     unwanted = {word for text in options.drop for word in words_of(text)}
@@ -133,7 +129,7 @@ def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) 
     ][:size]
     if not kept:
         raise InvalidDataError(
-            f"{where}: no word is left for the vocabulary without numbers, stop words and words of "
+            "no word is left for the vocabulary without numbers, stop words and words of "
             "more than half of the documents; a table needs commas or tabs between its columns"
         )
     return select_columns(found.train, np.array(kept))

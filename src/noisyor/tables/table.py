@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from noisyor._util.arrays import AnyArray, BinaryArray
-from noisyor._util.files import open_binary
+from noisyor._util.files import located, open_binary
 from noisyor._util.progress import warn
 from noisyor.data.columns import align, require, suggest
 from noisyor.data.observations import Observations
@@ -340,10 +340,8 @@ def weighted_table(
     if not len(counted):
         raise InvalidDataError(f"{where}: all rows have weight 0, none is left")
     names = None if names is None else tuple(names[row] for row in counted.tolist())
-    try:
+    with located(where):
         kept = observations.take(counted).with_weights(np.asarray(weights)[counted])
-    except InvalidDataError as error:
-        raise InvalidDataError(f"{where}: {error}") from error
     return Table(kept, names)
 
 
