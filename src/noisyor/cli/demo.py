@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -63,27 +62,19 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
         return
     names = [f"{name} {iou:.2f}" for name, iou in zip(_SHAPES, match.iou, strict=True)]
     found = [learned[k] if k >= 0 else learned[0] * 0 for k in match.learned]
-    marks = _marks(sys.stdout.encoding)
     click.echo(f"\n{int((match.iou >= 0.95).sum())} of {len(_SHAPES)} shapes found.\n")
-    click.echo("\n".join(_beside("true", list(data.features), _SHAPES, marks)) + "\n")
-    click.echo("\n".join(_beside("learned", found, names, marks)))
+    click.echo("\n".join(_beside("true", list(data.features), _SHAPES)) + "\n")
+    click.echo("\n".join(_beside("learned", found, names)))
     click.echo("         (number: intersection over union with the true shape, 1 is perfect)\n")
     click.echo(f"In 20 other images: {summary['headline']}\n")
     click.echo(f"page   {page}\nmodel  {model_file}")
 
 
-def _marks(encoding: str | None) -> tuple[str, str]:
-    """Return the texts of pixels that are on and off, two characters wide."""
-    try:
-        "██·".encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return "##", " ."
-    return "██", " ·"
-
-
-def _beside(title: str, pictures: list[Any], names: Any, marks: tuple[str, str]) -> list[str]:
+def _beside(title: str, pictures: list[Any], names: Any) -> list[str]:
     """Return lines of text with pictures (height, width) side by side, and their names below."""
-    drawn = [["".join(marks[not pixel] for pixel in row) for row in image] for image in pictures]
+    drawn = [
+        ["".join("##" if pixel else " ." for pixel in row) for row in image] for image in pictures
+    ]
     lines = [*zip_longest(*drawn, fillvalue=""), tuple(names)]
     return [
         f"{title if index == 0 else '':9}" + "  ".join(f"{cell:{_WIDTH}}" for cell in line).rstrip()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -237,19 +236,11 @@ class Run(NamedTuple):
 
 def _read_and_fit(run: Run) -> Fitted:
     """Read the data, fit, evaluate and save; after Ctrl-C print how to continue."""
-    is_watched = run.progress and sys.stderr.isatty()
-    if is_watched:  # first of all: what follows imports a compiler
-        click.echo(f"reading {run.data} ...", err=True)
     began = time.monotonic()
     try:
         from noisyor.tables.table import read_table
 
         table = read_table(run.data, run.reading)
-        rows = table.observations
-        if is_watched:
-            click.echo(
-                f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True
-            )
         if run.time_limit is not None:  # evaluating and writing take some time, too
             left = 0.9 * run.time_limit - (time.monotonic() - began)
             run = run._replace(time_limit=max(left, 1e-3))

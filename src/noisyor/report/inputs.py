@@ -164,19 +164,14 @@ def count(number: int, singular: str, plural: str) -> str:
     return f"{number:,} {singular if number == 1 else plural}"
 
 
-_TITLES = {
-    "created": "Created",
-    "kind": "Kind",
-    "data.rows": "Training rows",
-    "data.columns": "Training columns",
-    "data.ones": "Ones in the training data",
-    "data.missing": "Missing values",
-    "data.sha256": "Fingerprint of the training data (SHA-256)",
-    "data.source": "Training data from",
-    "versions.noisyor": "Version of noisyor",
-    "versions.numpy": "Version of NumPy",
-    "versions.python": "Version of Python",
-}
+def percent(share: float) -> str:
+    """Format a share in percent without meaningless digits."""
+    value = 100 * share
+    if 0 < value < 0.1:
+        return "under 0.1\u00a0%"
+    if 99.5 <= value < 100:
+        return "over 99\u00a0%"
+    return f"{value:.1f}\u00a0%" if value < 9.95 else f"{value:.0f}\u00a0%"
 
 
 def same_data(metadata: Mapping[str, Any], fingerprint: str) -> bool:
@@ -205,5 +200,5 @@ def _flatten(value: Any, path: str, rows: list[tuple[str, str]]) -> None:
         text = f"{value:,}"
     else:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    title = _TITLES.get(path) or path.removeprefix("settings.").replace("_", " ").replace(".", ": ")
+    title = path.removeprefix("settings.").replace("_", " ").replace(".", ": ")
     rows.append((title, text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"))

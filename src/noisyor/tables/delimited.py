@@ -54,23 +54,15 @@ Fields = Iterator[tuple[int, list[str]]]
 def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
     """Iterate over records: number of the first line, and fields; blank lines are left out.
 
-    Fields between commas and the like may be quoted and then hold line ends. Fields between tabs
-    are not unquoted.
+    ``lines`` begin with the first line of the file. Fields between commas and the like may be
+    quoted and then hold line ends. Fields between tabs are not unquoted.
     """
     # The library's limit is for the whole process; texts are longer than its 128 KiB.
     csv.field_size_limit(max(csv.field_size_limit(), min(sys.maxsize, 2**31 - 1)))
-    begin = 0
-
-    def texts() -> Iterator[str]:
-        nonlocal begin
-        for line_number, line in lines:
-            begin = begin or line_number
-            yield line
-
     options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if delimiter == "\t" else {}
-    reader = csv.reader(texts(), delimiter=delimiter, strict=True, **options)
+    reader = csv.reader((line for _, line in lines), delimiter=delimiter, strict=True, **options)
     while True:
-        begin = 0
+        begin = reader.line_num + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
