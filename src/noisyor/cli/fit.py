@@ -152,16 +152,13 @@ def fit(
 def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) -> str | None:
     """Return the kind of model, None if the data determine it; check that all settings apply."""
     if topics is not None:
-        if set(given) & {"n_components", "objective", "n_layers", "feature_shape"} or kind not in (
-            None,
-            "topics",
-        ):
-            raise InvalidSettingError(
-                "--topics is the number of topics; --components, --objective, --layers, "
-                "--feature-shape and other kinds cannot be combined with it"
-            )
-        given["n_components"] = topics
-        return "topics"
+        if "n_components" in given or kind not in (None, "topics"):
+            raise InvalidSettingError("--topics N is short for --kind topics --components N")
+        kind, given["n_components"] = "topics", topics
+    if {"n_components", "n_layers"} <= set(given):
+        raise InvalidSettingError(
+            "--layers learns a hierarchy, --topics and --components learn one layer"
+        )
     fitting = [each for each in KINDS if all(each in OPTIONS[name].kinds for name in given)]
     if kind is None and "n_components" in given:  # documents with --components are a table
         fitting = [each for each in fitting if each != "topics"]
@@ -300,11 +297,9 @@ def _estimator(kind: str, run: Run, further: dict[str, Any]) -> NoisyOrEstimator
         "random_state": run.seed,
         "options": further,
     }
-    if kind == "topics":
-        return TopicModel(**settings)
-    if kind == "features":
-        return BlindDeconvolution(**settings)
-    return BooleanMatrixFactorization(**{"n_components": "auto", **settings})
+    if kind == "factors":
+        return BooleanMatrixFactorization(**{"n_components": "auto", **settings})
+    return (TopicModel if kind == "topics" else BlindDeconvolution)(**settings)
 
 
 def _kind_of(table: Table, settings: Mapping[str, Any]) -> str:

@@ -57,26 +57,23 @@ WORDS: dict[Kind, Words] = {
 def read_model(path: Path) -> Model:
     """Read a model file; the kind comes from its metadata, else from the network."""
     network, metadata = load_model(path)
-    kind = kind_of(network)
-    for known in get_args(Kind):
-        # A file may claim anything; only a convolutional network can be drawn as features.
-        if metadata.get("kind") == known != "features":
-            kind = known
-    return Model(network, metadata, kind, Path(path).name)
+    return Model(network, metadata, kind_of(network, metadata.get("kind")), Path(path).name)
 
 
 def model_of(model: Any) -> Model:
     """Return the `Model` of a network or of a fitted estimator."""
     network = network_of(model)
-    kind = kind_of(network)
-    if kind != "features":
-        kind = getattr(model, "_kind", kind)
     metadata = dict(getattr(model, "provenance_", {}))
+    kind = kind_of(network, getattr(model, "_kind", None))
     return Model(network, metadata, kind, type(model).__name__)
 
 
-def kind_of(network: Network) -> Kind:
-    """Return the kind of a model from its structure alone."""
+def kind_of(network: Network, claimed: object = None) -> Kind:
+    """Return the kind of a model: the one that is claimed, or else that of its structure."""
+    # A file may claim anything; only a convolutional network can be drawn as features.
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    if claimed in kinds and claimed != "features":
+        return kinds[kinds.index(claimed)]
     if isinstance(network.layout, ConvolutionalLayout):
         return "features"
     return "topics" if network.n_layers > 1 else "factors"

@@ -195,13 +195,11 @@ def json_lines(lines: Lines, path: object) -> Iterator[tuple[str, Any]]:
             ) from error
 
 
-def text_of(record: Any, field: str | None, where: str) -> str:
-    """Return the text in a field of a record, or the record itself if the field is None."""
-    text = record if field is None else field_of(record, field, where)
-    if not isinstance(text, str):
-        what = "the line" if field is None else f"field {field!r}"
-        raise InvalidDataError(f"{where}: {what} is {type(text).__name__}, expected text")
-    return text
+def text_of(value: Any, where: str) -> str:
+    """Return a value that must be a text."""
+    if not isinstance(value, str):
+        raise InvalidDataError(f"{where}: expected text, got {type(value).__name__}")
+    return value
 
 
 def field_of(record: Any, field: str, where: str) -> Any:
@@ -217,30 +215,32 @@ def field_of(record: Any, field: str, where: str) -> Any:
     return record[field]
 
 
-def _name(record: Any, options: ReadOptions, where: str) -> str | None:
-    field = options.id_column
-    if field is None or not (options.id_required or field in record):
-        return None
-    return str(field_of(record, field, where))
+def _fields(
+    records: Records, field: str | None, options: ReadOptions
+) -> Iterator[tuple[str, str | None, Any]]:
+    """Iterate over records: position, name, and the value of a field, or of the whole line."""
+    for where, record in records:
+        value = record if field is None else field_of(record, field, where)
+        name = None
+        if options.id_column is not None and (options.id_required or options.id_column in record):
+            name = str(field_of(record, options.id_column, where))
+        elif isinstance(record, dict) and field != TITLE_FIELD:
+            title = record.get(TITLE_FIELD)
+            name = title if isinstance(title, str) and title.strip() else None
+        yield where, name, value
 
 
 def _json_texts(records: Records, field: str | None, options: ReadOptions) -> Texts:
     """Iterate over documents: name and text."""
-    for where, record in records:
-        text = text_of(record, field, where)
-        name = _name(record, options, where)
-        if name is None and isinstance(record, dict) and field != TITLE_FIELD:
-            title = record.get(TITLE_FIELD)
-            name = title if isinstance(title, str) and title.strip() else None
-        yield name, text
+    for where, name, text in _fields(records, field, options):
+        yield name, text_of(text, where)
 
 
 def _tags(
     records: Records, field: str | None, options: ReadOptions
 ) -> Iterator[tuple[str | None, list[str]]]:
     """Iterate over lines: name and tags."""
-    for where, record in records:
-        tags = record if field is None else field_of(record, field, where)
+    for where, name, tags in _fields(records, field, options):
         if not isinstance(tags, list) or not all(
             isinstance(tag, str | int) and not isinstance(tag, bool) for tag in tags
         ):
@@ -248,4 +248,4 @@ def _tags(
                 f"{where}: expected a list of tags (texts); give one object or list in a line, and "
                 "a table of 0/1 fields as CSV"
             )
-        yield _name(record, options, where), [str(tag) for tag in tags]
+        yield name, [str(tag) for tag in tags]

@@ -271,6 +271,9 @@ class ReadOptions:
     stop_words: str = "english"
 
     def __post_init__(self) -> None:
+        drop: Any = self.drop
+        if isinstance(drop, str | list):
+            object.__setattr__(self, "drop", (drop,) if isinstance(drop, str) else tuple(drop))
         or_none(choice(*FORMATS)).check("format", self.format)  # readers may be added at run time
         check_settings(self, _RULES)
         if self.truth is not None:
@@ -290,8 +293,7 @@ class ReadOptions:
     def to_json(self) -> dict[str, Any]:
         """Return the options that differ from the default, as plain JSON."""
         plain = ReadOptions()
-        changed = {k: v for k, v in asdict(self).items() if v != getattr(plain, k)}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in changed.items()}
+        return {k: v for k, v in asdict(self).items() if v != getattr(plain, k)}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> ReadOptions:
@@ -301,10 +303,7 @@ class ReadOptions:
             raise InvalidSettingError(
                 "the record has reading options that this version does not know"
             )
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in record.items()
-        }
-        return cls(**values)
+        return cls(**record)
 
 
 # ---- options that a model remembers

@@ -437,8 +437,6 @@ def read_table(
         if setting not in known:
             hint = suggest(setting, known) or f"; there are {', '.join(known)}"
             raise InvalidSettingError(f"read_table has no option {setting!r}{hint}")
-    if isinstance(drop := settings.get("drop"), str | list):
-        settings["drop"] = (drop,) if isinstance(drop, str) else tuple(drop)
     options = replace(options or ReadOptions(), **settings)
     if not isinstance(path, str | os.PathLike):
         raise InvalidDataError(
