@@ -131,10 +131,6 @@ def array_table(
     """
     if array.dtype.kind not in "biuf":
         raise InvalidDataError(f"{where}: expected numbers, got values of type {array.dtype}")
-    if 0 in array.shape:
-        raise InvalidDataError(f"{where} holds no rows (its shape is {array.shape})")
-    if array.ndim < 2:
-        raise InvalidDataError(f"{where}: expected a matrix, got shape {array.shape}")
     is_matrix = array.ndim == 2
     if is_matrix and options.transpose:
         array = array.T
@@ -186,8 +182,6 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
     with open_parquet(path) as file, reading_parquet(path):
         schema = file.schema_arrow
         names = distinct_names(schema.names)
-        if not names:
-            raise InvalidDataError(f"{path} has no columns")
         roles = find_roles(options, names, len(names), path, columns)
         check_numeric(schema, roles.kept, names, path, _roles_hint)
         content = file.read()

@@ -91,9 +91,7 @@ def equally_wide(
 def _file_fields(path: Path, options: ReadOptions) -> Fields:
     """Iterate over the records of a file; the first line shows the delimiter."""
     lines = file_lines(path, options)
-    first = next(lines, None)
-    if first is None:
-        raise InvalidDataError(f"{path} is empty")
+    first = next(lines, (1, ""))
     unquoted = _QUOTED.sub("", first[1])
     delimiter = "\t" if options.format == "tsv" else max(_DELIMITERS, key=unquoted.count)
     return fields(itertools.chain([first], lines), path, delimiter)

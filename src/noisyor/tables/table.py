@@ -179,13 +179,11 @@ def text_lines(
     """
     for line_number, raw in enumerate(stream, 1):
         if line_number == 1:
-            if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise InvalidDataError(f"{where} is written in UTF-16; save it as UTF-8")
             raw = raw.removeprefix(b"\xef\xbb\xbf")
         if b"\0" in raw:
             raise InvalidDataError(
-                f"{where}, line {line_number}: a zero byte; this is not a text file, "
-                "save a table as CSV"
+                f"{where}, line {line_number}: a zero byte; this is not a text file or is written "
+                "in UTF-16; save a table as CSV, and text as UTF-8"
             )
         try:
             yield line_number, raw.decode(encoding)
