@@ -122,20 +122,8 @@ def fit(
     from noisyor._util.files import locked
     from noisyor.tables import ReadOptions
 
-    run = Run(
-        data=data,
-        out=out,
-        kind=kind,
-        reading=ReadOptions(**reading),
-        settings=given,
-        held_out=held_out,
-        seed=seed,
-        resamples=resamples,
-        threads=threads,
-        time_limit=time_limit,
-        progress=not (quiet or as_json),
-        resume=resume,
-    )
+    options = ReadOptions(**reading)
+    began = time.monotonic()
     with locked(out):
         _check_paths(data, out, force)  # again: now nobody else can change them
         if _has_checkpoint(out) and not resume:
@@ -145,7 +133,31 @@ def fit(
                     "--resume continues it, --force begins anew"
                 )
             _remove_checkpoints(out)
-        fitted = _read_and_fit(run)
+        try:
+            from noisyor.tables.table import read_table
+
+            table = read_table(data, options)
+            if time_limit is not None:  # evaluating and writing take some time, too
+                time_limit = max(0.9 * time_limit - (time.monotonic() - began), 1e-3)
+            of_the_run = {
+                "checkpoint": f"{out}.checkpoint",
+                "resume": resume,
+                "time_limit": time_limit,
+                "n_jobs": threads,
+                "progress": not (quiet or as_json),
+                "random_state": seed,
+            }
+            fitted = _fit_table(table, kind, given, of_the_run, held_out, resamples)
+            _save(fitted, data, out, options, {**given, "held_out": held_out})
+            _remove_checkpoints(out)
+        except KeyboardInterrupt:
+            if _has_checkpoint(out):
+                click.echo(
+                    f"noisyor: the best so far is kept in {out}.checkpoint*; the same command "
+                    "with --resume continues, and with --resume --time-limit 1 writes it",
+                    err=True,
+                )
+            raise
     return _print_summary(fitted, data, out, as_json, quiet)
 
 
@@ -209,97 +221,56 @@ def _remove_checkpoints(out: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-class Run(NamedTuple):
-    """What is learned, from which data, and how.
+def _fit_table(
+    table: Table,
+    asked: str | None,
+    given: Mapping[str, Any],
+    of_the_run: Mapping[str, Any],
+    share: float | None,
+    resamples: int,
+) -> Fitted:
+    """Fit an estimator to a table and evaluate it.
 
-    ``settings`` are values of the table of options. ``held_out`` is a share of the rows, None for a
-    tenth of them if there are twenty. ``resamples`` is the number of resamples by which recurring
-    causes are found.
+    Parameters
+    ----------
+    table : the data.
+    asked : the kind of model, None if the data determine it.
+    given : settings of the user, values of the table of options.
+    of_the_run : further settings of the estimator.
+    share : share of the rows to hold out, None for a tenth of them if there are twenty.
+    resamples : number of resamples by which recurring causes are found.
     """
-
-    data: Path
-    out: Path
-    kind: Any
-    reading: ReadOptions
-    settings: dict[str, Any]
-    held_out: float | None
-    seed: int
-    resamples: int
-    threads: int | None
-    time_limit: float | None
-    progress: bool
-    resume: bool
-
-
-def _read_and_fit(run: Run) -> Fitted:
-    """Read the data, fit, evaluate and save; after Ctrl-C print how to continue."""
-    began = time.monotonic()
-    try:
-        from noisyor.tables.table import read_table
-
-        table = read_table(run.data, run.reading)
-        if run.time_limit is not None:  # evaluating and writing take some time, too
-            left = 0.9 * run.time_limit - (time.monotonic() - began)
-            run = run._replace(time_limit=max(left, 1e-3))
-        return _fit_table(run, table)
-    except KeyboardInterrupt:
-        if _has_checkpoint(run.out):
-            click.echo(
-                f"noisyor: the best so far is kept in {run.out}.checkpoint*; the same command "
-                "with --resume continues, and with --resume --time-limit 1 writes it",
-                err=True,
-            )
-        raise
-
-
-def _fit_table(run: Run, table: Table) -> Fitted:
-    """Fit an estimator to a table, evaluate and save; checkpoints are removed."""
     from noisyor._util.progress import Job
     from noisyor.engines.context import note_compilation
+    from noisyor.estimators.models import BlindDeconvolution, BooleanMatrixFactorization, TopicModel
     from noisyor.io.model_file import check_names
     from noisyor.learning.validation import hold_out, validate
     from noisyor.model.names import named_after
 
-    rows = table.observations
+    rows, seed = table.observations, of_the_run["random_state"]
     check_names(rows.column_names)
-    kind: Any = run.kind or _kind_of(table, run.settings)
+    kind: Any = asked or _kind_of(table, given)
     if kind == "features":
-        _check_images(rows, run.settings)
-    train, held_out = hold_out(rows, run.held_out, run.seed)
+        _check_images(rows, given)
+    train, held_out = hold_out(rows, share, seed)
     further: dict[str, Any] = {}
     if held_out is not None:
-        steps = run.settings.get("steps") or 1000
+        steps = given.get("steps") or 1000
         further = {"held_out": held_out, "evaluate_every": max(1, steps // 20)}
-    model = _estimator(kind, run, further).fit(train)
-    settings = {**run.settings, **model.settings_, "held_out": run.held_out}
-    model._describe(named_after(model.network_, rows, kind))
-    with note_compilation(Job(run.progress).note):
-        scores = validate(model.network_, train, held_out, engine=common.engine_with(run.threads))
-    fitted = Fitted(model, kind, table, scores)
-    if run.resamples:
-        model.stability(train, run.resamples, seed=run.seed)
-    _save(fitted, run, settings)
-    _remove_checkpoints(run.out)
-    return fitted
-
-
-def _estimator(kind: str, run: Run, further: dict[str, Any]) -> NoisyOrEstimator:
-    """Return the estimator of a kind of model, with the settings of a run."""
-    from noisyor.estimators.models import BlindDeconvolution, BooleanMatrixFactorization, TopicModel
-
-    settings: dict[str, Any] = {
-        **run.settings,
-        "checkpoint": f"{run.out}.checkpoint",
-        "resume": run.resume,
-        "time_limit": run.time_limit,
-        "n_jobs": run.threads,
-        "progress": run.progress,
-        "random_state": run.seed,
-        "options": further,
+    estimators: dict[str, type[NoisyOrEstimator]] = {
+        "factors": BooleanMatrixFactorization,
+        "topics": TopicModel,
+        "features": BlindDeconvolution,
     }
-    if kind == "factors":
-        return BooleanMatrixFactorization(**{"n_components": "auto", **settings})
-    return (TopicModel if kind == "topics" else BlindDeconvolution)(**settings)
+    number = {"n_components": "auto"} if kind == "factors" else {}
+    model = estimators[kind](**{**number, **given, **of_the_run, "options": further}).fit(train)
+    model._describe(named_after(model.network_, rows, kind))
+    with note_compilation(Job(of_the_run["progress"]).note):
+        engine = common.engine_with(of_the_run["n_jobs"])
+        scores = validate(model.network_, train, held_out, engine=engine)
+    if resamples:
+        model.stability(train, resamples, seed=seed)
+    return Fitted(model, kind, table, scores)
 
 
 def _kind_of(table: Table, settings: Mapping[str, Any]) -> str:
@@ -322,7 +293,9 @@ def _check_images(rows: Any, settings: Mapping[str, Any]) -> None:
         )
 
 
-def _save(fitted: Fitted, run: Run, settings: Mapping[str, Any]) -> None:
+def _save(
+    fitted: Fitted, data: Path, out: Path, options: ReadOptions, settings: Mapping[str, Any]
+) -> None:
     """Write the model with its origin: data, how they were read, settings and scores."""
     from noisyor._util.files import plain, real_path
     from noisyor.io.model_file import TOPIC_WORDS, provenance
@@ -340,13 +313,13 @@ def _save(fitted: Fitted, run: Run, settings: Mapping[str, Any]) -> None:
     metadata = provenance(
         fitted.kind,
         rows,
-        settings=plain(settings),
+        settings=plain({**settings, **model.settings_}),
         metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
         curve=model.history_.curve(),
-        source=str(run.data),
+        source=str(data),
     )
     metadata |= {
-        "reading": run.reading.to_json(),
+        "reading": options.to_json(),
         "named": True,
         "documents": fitted.table.documents,
     }
@@ -356,7 +329,7 @@ def _save(fitted: Fitted, run: Run, settings: Mapping[str, Any]) -> None:
         metadata[TOPIC_WORDS] = topic_words(model.network_, rows)
     model.provenance_ = metadata
     model.set_params(options=None)
-    model.save(real_path(run.out))
+    model.save(real_path(out))
 
 
 # ---- the summary
