@@ -83,7 +83,8 @@ def reading(
         # archive points before the start of the file.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        raise InvalidDataError(f"{where}: {fault} ({_reason_of(error)})") from error
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InvalidDataError(f"{where}: {fault} ({reason[:200]})") from error
 
 
 @contextmanager
@@ -93,11 +94,6 @@ def located(where: object) -> Iterator[None]:
         yield
     except InvalidDataError as error:
         raise InvalidDataError(f"{where}: {error}") from error
-
-
-def _reason_of(error: Exception) -> str:
-    """Return the first line of an error, or its type if it has no text."""
-    return (str(error).strip().partition("\n")[0] or type(error).__name__)[:200]
 
 
 @contextmanager

@@ -14,17 +14,16 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 import click
 
-from noisyor._util.validation import COUNT, NUMBER, OPTIONS, POSITIVE, SEED, Rule, count
+from noisyor._util.validation import COUNT, OPTIONS, POSITIVE, SEED, Option, Rule, count
 from noisyor.errors import InvalidSettingError, NoisyOrError
-from noisyor.tables.options import FORMATS, ReadOptions
+from noisyor.tables.options import READING
 
 if TYPE_CHECKING:
     from noisyor.engines.contract import Engine
@@ -220,15 +219,17 @@ def force_option(help: str = "Replace the file if it exists.") -> Decorator:
     return click.option("--force", is_flag=True, help=help)
 
 
-def table_option(name: str, flag: str | None = None, help: str | None = None) -> Decorator:
-    """Add the flag of a setting in the table of options; the command gets its value or None."""
-    option = OPTIONS[name]
+def table_option(
+    name: str, flag: str | None = None, options: Mapping[str, Option] = OPTIONS
+) -> Decorator:
+    """Add the flag of a setting in a table of options; the command gets its value or None."""
+    option = options[name]
     return click.option(
         flag or f"--{name.replace('_', '-')}",
         name,
         type=Ruled(option.rule, option.read),
         metavar=option.metavar,
-        help=help or option.help,
+        help=option.help,
     )
 
 
@@ -259,83 +260,28 @@ def engine_with(threads: int | None) -> Engine:
     return get_engine(n_threads=threads)
 
 
-_READING = (
-    click.option(
-        "--format",
-        type=click.Choice(tuple(FORMATS)),
-        help="Format of DATA, if its name and content do not show it.",
-    ),
-    click.option(
-        "--header/--no-header",
-        default=None,
-        help="Whether the first line holds column names.  [default: guessed]",
-    ),
-    click.option(
-        "--id-column",
-        metavar="NAME",
-        help="Column (name, or number from 0) or JSON field that names the rows.",
-    ),
-    click.option(
-        "--weights",
-        metavar="NAME",
-        help="Column with the number of rows that each row stands for.",
-    ),
-    click.option(
-        "--drop",
-        multiple=True,
-        metavar="NAME",
-        help="Column to leave out, or several separated by commas. Repeatable.",
-    ),
-    click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
-    click.option(
-        "--above",
-        type=Ruled(NUMBER, float),
-        metavar="X",
-        help="Numbers (gray levels from 0 to 1) larger than X are 1, all others 0.",
-    ),
-    click.option(
-        "--truth",
-        metavar="ONE/ZERO",
-        help="Words for 1 and 0, such as y/n or T/F; x/ if a blank is 0; 1/0/-999 if -999 is "
-        "missing.",
-    ),
-    click.option("--invert/--no-invert", default=None, help="Of images: dark pixels are 1."),
-    click.option("--variable", metavar="NAME", help="Array to take from a .npz or .mat file."),
-    click.option(
-        "--transpose/--no-transpose", default=None, help="The array has a column for each row."
-    ),
-    click.option(
-        "--text-field",
-        metavar="NAME",
-        help="Column or JSON field that holds the text (or the list of tags).  [default: text]",
-    ),
-    click.option(
-        "--vocabulary",
-        type=Ruled(COUNT),
-        metavar="N",
-        help="Words of documents to keep, the most frequent.  [default: 1000]",
-    ),
-    click.option(
-        "--stop-words",
-        type=click.Choice(["english", "none"]),
-        help="Common words to leave out.  [default: english]",
-    ),
-)
-
-
 def reading_options(function: Function) -> Function:
     """Add the options of reading DATA; the command gets those given as the dict ``reading``."""
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **options: Any) -> Any:
-        names = [field.name for field in fields(ReadOptions) if field.name in options]
-        given = {name: options.pop(name) for name in names}
+        given = {name: options.pop(name) for name in READING if name in options}
         reading = {name: value for name, value in given.items() if value not in (None, ())}
         return function(*arguments, reading=reading, **options)
 
-    for option in reversed(_READING):
-        wrapper = option(wrapper)
-    return wrapper
+    command: Function = wrapper
+    for name, option in reversed(READING.items()):
+        flag = name.replace("_", "-")
+        add: Decorator
+        if option.read is bool:
+            add = click.option(f"--{flag}/--no-{flag}", default=None, help=option.help)
+        elif name == "drop":
+            add = click.option("--drop", multiple=True, metavar="NAME", help=option.help)
+        else:
+            add = table_option(name, options=READING)
+        if option.help:
+            command = add(command)
+    return command
 
 
 _OPTIONS_OF_ARGUMENTS = {"n_components": "--components", "n_layers": "--layers", "init": "--init"}

@@ -61,11 +61,7 @@ def explain_rows(
     """
     n_rows = round(observations.total_weight)
     number = _spread(observations, max_rows)
-    chosen = observations
-    if observations.weights is not None:
-        chosen = observations.with_weights(None).take(number)
-    elif len(number) < n_rows:
-        chosen = observations.take(number)
+    chosen = observations.with_weights(None).take(number)
     method = method_for(network)
     posterior = explain(network, chosen, method, engine=engine, progress=progress)
     independent = float(independent_columns(observations).log_probability(chosen).mean())

@@ -105,16 +105,11 @@ def matrix_data(
         "rows": row_labels,
         "columns": [names[i] for i in columns.tolist()],
         "column": columns.tolist(),
-        "row_order": _row_order(states[:, causes]).tolist(),
+        # Rows with the first cause come first, among them those with the second, and so on.
+        "row_order": np.lexsort(~states[:, causes[::-1]].T).tolist(),
         "column_order": _column_order(success[causes]).tolist(),
         "on": [np.flatnonzero(line).tolist() for line in states],
     }
-
-
-def _row_order(states: npt.NDArray[np.bool_]) -> LongArray:
-    """Put rows with the first cause first, among them those with the second, and so on."""
-    keys = [~states[:, k] for k in range(states.shape[1] - 1, -1, -1)]
-    return np.lexsort(keys) if keys else np.arange(len(states))
 
 
 def _column_order(success: FloatArray) -> LongArray:

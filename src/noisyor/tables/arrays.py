@@ -183,7 +183,13 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
         schema = file.schema_arrow
         names = distinct_names(schema.names)
         roles = find_roles(options, names, len(names), path, columns)
-        check_numeric(schema, roles.kept, names, path, _roles_hint)
+        check_numeric(
+            schema,
+            roles.kept,
+            names,
+            path,
+            lambda bad: columns_hint({name: role_hint(name) for name in bad}),
+        )
         content = file.read()
         matrix = sparse_block(content, roles.kept, options.above)
     rows = _read_numbers(matrix, path, replace(options, above=None), [names[k] for k in roles.kept])
@@ -195,10 +201,6 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
         values = content.column(roles.weights).to_pylist()
         weights = [weight_of(value, f"{path}, row {row}") for row, value in enumerate(values)]
     return weighted_table(path, rows, row_names, weights)
-
-
-def _roles_hint(names: Sequence[str]) -> str:
-    return columns_hint({name: role_hint(name) for name in names})
 
 
 # ---- images
