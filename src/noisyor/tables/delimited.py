@@ -134,8 +134,9 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     if options.text_field is not None:
         return rows_of_texts(_texts(rows, names, width, path, options), path, options, columns)
     # A frame that was written with its row labels has no name for their column.
-    labels = 0 if names is not None and not top[0].strip() and width > 1 else None
-    roles = find_roles(options, names, width, path, columns, labels)
+    if names is not None and options.id_column is None and not top[0].strip() and width > 1:
+        options = replace(options, id_column=names[0])
+    roles = find_roles(options, names, width, path, columns)
     kept = roles.kept
     row_names: list[str] = []
     weights: list[float] = []

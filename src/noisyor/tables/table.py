@@ -212,7 +212,6 @@ def find_roles(
     width: int,
     where: object,
     wanted: Sequence[str] | None = None,
-    labels: int | None = None,
 ) -> Roles:
     """Find the roles of columns.
 
@@ -223,10 +222,8 @@ def find_roles(
     width : number of columns.
     where : names the file in errors.
     wanted : names of a model's columns. If given, only these are kept.
-    labels : index of a column that names the rows if the options do not give one.
     """
     row_names = role_index(options.id_column, options.id_required, names, width, str(where), wanted)
-    row_names = labels if row_names is None else row_names
     place = f"{where}: column of weights"
     weights = role_index(options.weights, options.weights_required, names, width, place, wanted)
     left_out = {row_names, weights}
