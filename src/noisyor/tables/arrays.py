@@ -112,12 +112,10 @@ def _choose(shapes: Mapping[str, tuple[int, ...]], options: ReadOptions, path: P
     ] or [name for name, shape in shapes.items() if len(shape) >= 2]
     if len(matrices) == 1:
         return matrices[0]
-    if not matrices:
-        raise InvalidDataError(f"{path}: no matrix among its arrays ({', '.join(sorted(shapes))})")
-    first, *_ = sorted(matrices)
-    listed = ", ".join(f"{name} {shapes[name]}" for name in sorted(matrices)[:8])
+    first = min(matrices or shapes, default="NAME")
+    listed = ", ".join(f"{name} {shapes[name]}" for name in sorted(shapes)[:8]) or "none"
     raise InvalidDataError(
-        f"{path} holds several matrices: {listed}; ReadOptions(variable={first!r}) chooses one"
+        f"{path}: one matrix is expected, got {listed}; ReadOptions(variable={first!r}) chooses one"
     )
 
 
