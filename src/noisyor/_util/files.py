@@ -17,6 +17,8 @@ import lzma
 import math
 import os
 import re
+import secrets
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -153,7 +155,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-            os.chmod(temporary, _mode(target))
             if sys.platform != "win32":
                 os.replace(temporary, target)  # while locked, so that no other process removes it
         if sys.platform == "win32":  # pragma: no cover
@@ -164,9 +165,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _open_part(target: Path) -> tuple[int, str]:
-    """Create a temporary file beside the target, locked as long as it is open."""
+    """Create a temporary file beside the target, locked as long as it is open.
+
+    It has the permissions of the target, or those of a new file.
+    """
     while True:
-        handle, temporary = tempfile.mkstemp(_PART_SUFFIX, _part_prefix(target), target.parent)
+        name = f"{_part_prefix(target)}{secrets.token_hex(4)}{_PART_SUFFIX}"
+        temporary = os.path.join(target.parent, name)
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        with suppress(FileNotFoundError):
+            shutil.copymode(target, temporary)
         if take_lock(handle) is not False and os.path.exists(temporary):
             return handle, temporary
         os.close(handle)  # another process took it for a leftover before it was locked
@@ -192,15 +200,6 @@ def remove_leftovers(target: Path) -> None:
 def _part_prefix(target: Path) -> str:
     """Return the prefix of temporary files: a hash, since the name may have full length."""
     return f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}."
-
-
-def _mode(target: Path) -> int:
-    """Return the permissions of the file to replace, or those that a new file would get."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 # ---- locks

@@ -19,6 +19,7 @@ import numpy as np
 
 from noisyor._util.arrays import AnyArray, LongArray, Rows, csr_of
 from noisyor._util.files import located, reading
+from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations, check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 
@@ -99,8 +100,7 @@ def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
     >>> source.sizes, source.read(1).n_rows
     ((5, 1), 1)
     """
-    if chunk_rows < 1:
-        raise InvalidSettingError(f"chunk_rows must be at least 1, got {chunk_rows}")
+    check_count("chunk_rows", chunk_rows)
     target = Path(path)
     if not target.exists():
         raise InvalidDataError(f"there is no file or folder {target}")

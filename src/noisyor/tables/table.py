@@ -235,13 +235,10 @@ def find_roles(
             raise InvalidDataError(f"{where}: drop: {needed[0]!r} is a column of the model")
         kept = [k for k, name in enumerate(names) if name in chosen and k not in left_out]
         return Roles(row_names, weights, kept)
-    known = {} if names is None else {name: k for k, name in enumerate(names)}
+    known = set(names or ())
     for entry in options.drop:
-        for part in [entry] if entry in known else entry.split(","):
-            index = known.get(part)
-            if index is None:
-                index = column_index(part.strip(), names, width, f"{where}: drop")
-            left_out.add(index)
+        parts = [entry] if entry in known else [part.strip() for part in entry.split(",")]
+        left_out |= {column_index(part, names, width, f"{where}: drop") for part in parts}
     kept = [k for k in range(width) if k not in left_out]
     if not kept:
         raise InvalidDataError(f"{where}: no column is left")
