@@ -178,24 +178,22 @@ def same_data(metadata: Mapping[str, Any], fingerprint: str) -> bool:
 
 def provenance_rows(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the metadata as a flat list of titles and values, without curve and metrics."""
-    rows: list[tuple[str, str]] = []
     first = [name for name in ("created", "kind", "data", "settings") if name in metadata]
     rest = [name for name in metadata if name not in (*first, "curve", "metrics")]
+    rows = []
     for name in [*first, *rest]:
-        _flatten(metadata[name], name, rows)
+        parts = metadata[name] if isinstance(metadata[name], Mapping) else {"": metadata[name]}
+        for key, value in parts.items():
+            title = ": ".join(part for part in (name, str(key)) if part not in ("", "settings"))
+            if value not in (None, {}):
+                rows.append((title.replace("_", " "), _shown(value)))
     return rows
 
 
-def _flatten(value: Any, path: str, rows: list[tuple[str, str]]) -> None:
-    if isinstance(value, Mapping) and value:
-        for key, inner in value.items():
-            _flatten(inner, f"{path}.{key}" if path else str(key), rows)
-        return
-    if value is None or value == {}:
-        return
+def _shown(value: Any) -> str:
+    """Return a value of the metadata as a short text."""
     if isinstance(value, int) and not isinstance(value, bool):
         text = f"{value:,}"
     else:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    title = path.removeprefix("settings.").replace("_", " ").replace(".", ": ")
-    rows.append((title, text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"))
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

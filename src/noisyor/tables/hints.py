@@ -48,7 +48,7 @@ def cell_hint(name: str, values: Sequence[str]) -> Hint:
         pass  # some are words
     ordered = sorted(distinct, key=_meaning)
     strange = [word for word in distinct if folded(word) not in CODES]
-    if not any(set(word) & set("/,'") for word in distinct):
+    if all(map(_is_plain, distinct)):
         if len(distinct) == 1 and len(known) < len(values):
             return _words_hint(distinct[0], "")
         if len(distinct) == 2 and (len(known) > 4 or max(map(len, distinct)) == 1):
@@ -138,6 +138,11 @@ def _missing_hint(value: float) -> Hint:
 
 def _drop_option(*names: str) -> str:
     return f"ReadOptions(drop={names!r})"
+
+
+def _is_plain(word: str) -> bool:
+    """Return whether a word can be given in an option, and fits into a line."""
+    return len(word) <= 40 and word.isprintable() and not set(word) & set("/,'")
 
 
 def _meaning(word: str) -> int:

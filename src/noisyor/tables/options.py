@@ -175,12 +175,14 @@ def parse_truth(text: str) -> dict[str, int]:
     given = {
         word: code for words, code in zip(groups, (1, 0, MISSING), strict=False) for word in words
     }
-    is_other = any(
-        code != CODES[word] if word in CODES else code != MISSING and number_of(word) is not None
+    # A usual word with another meaning, or a number such as -1, leaves open what 0 and 1 mean.
+    is_clear = all(
+        CODES.get(word, code) == code
+        and (code == MISSING or word in CODES or number_of(word) is None)
         for word, code in given.items()
         if word
     )
-    usual = {word: code for word, code in CODES.items() if code == MISSING or not is_other}
+    usual = {word: code for word, code in CODES.items() if is_clear or code == MISSING}
     return usual | given
 
 
