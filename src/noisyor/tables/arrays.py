@@ -162,10 +162,8 @@ def _labels_of(
     for name in wanted:
         array = None if labels is None else labels.get(name)
         if array is not None and array.dtype.kind in "US" and array.shape == (length,):
-            return tuple(
-                item.decode("latin-1") if isinstance(item, bytes) else str(item)
-                for item in array.tolist()
-            )
+            texts = np.char.decode(array, "latin-1") if array.dtype.kind == "S" else array
+            return tuple(texts.tolist())
     return None
 
 
