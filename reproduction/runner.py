@@ -78,7 +78,7 @@ def run_sweep(sweep: Sweep) -> int:
     sweep.out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as locks:
         for name in sorted({spec.experiment for spec in sweep.specs}):
-            locks.enter_context(locked(sweep.out / name, f"python -m reproduction run {name}"))
+            locks.enter_context(locked(sweep.out / name))
         return _run_alone(sweep)
 
 

@@ -73,7 +73,7 @@ def load_imdb(source: Source = None, *, max_words: int = 9_998, max_tokens: int 
     """
 
     def review(record: Any, line: str) -> str:
-        return text_of(record, "text", line)
+        return text_of(field_of(record, "text", line), line)
 
     if source is None:
         copies = [find(f"imdb_reviews_{part}.jsonl.xz") for part in ("train", "test")]
@@ -197,7 +197,7 @@ def load_ag_news_union(*, max_words: int = 9_998, max_tokens: int = 500) -> Text
 
     def text(record: Any, line: str) -> str:
         field = "text" if field_of(record, "split", line) == "none" else "description"
-        return text_of(record, field, line)
+        return text_of(field_of(record, field, line), line)
 
     train = _records(fetch("ag_news_train_union.jsonl.xz"), text)
     test = _csv_texts(fetch("ag_news_test.csv"), 3, lambda row: row[2])
@@ -214,7 +214,7 @@ def load_arxiv_years(*, max_words: int = 9_998, max_tokens: int = 500) -> TextDa
     def part(wanted: str) -> Iterator[str]:
         def text(record: Any, line: str) -> str | None:
             right = field_of(record, "split", line) == wanted
-            return text_of(record, "abstract", line) if right else None
+            return text_of(field_of(record, "abstract", line), line) if right else None
 
         return _records(fetch("arxiv_abstracts_1991_2017.jsonl.xz"), text)
 
@@ -379,4 +379,4 @@ def _inner_descriptions(stream: IO[bytes], where: str, files: re.Pattern[str]) -
 def _descriptions(raw: IO[bytes], where: str) -> Iterator[str]:
     with reading(where), decompressed(raw, where) as stream:
         for line, record in json_lines(_lines(stream, where, MAX_ARTICLES), where):
-            yield clean_description(text_of(record, "description", line))
+            yield clean_description(text_of(field_of(record, "description", line), line))

@@ -6,7 +6,7 @@ import pytest
 
 from noisyor.cli.common import as_flags, printable, row_numbers
 from noisyor.errors import InvalidSettingError
-from noisyor.tables.table import role_hint
+from noisyor.tables.hints import role_hint
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_names_of_arguments_are_options():
 
 
 def test_both_options_of_a_hint_are_translated():
-    text = as_flags(role_hint("legs (four)"))
+    text = as_flags(role_hint("legs (four)").text)
     assert "--id-column 'legs (four)'" in text
     assert "--drop 'legs (four)'" in text
     assert "ReadOptions" not in text

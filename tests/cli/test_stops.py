@@ -133,7 +133,7 @@ class TestStops:
 class TestTwoAtOnce:
     def test_the_second_fit_names_the_first(self, capsys):
         before = Path("patients.safetensors").read_bytes()
-        with locked(Path("patients.safetensors"), "noisyor fit"):
+        with locked(Path("patients.safetensors")):
             assert main([*FIT, "--force", "--quiet"]) == 2
         error = capsys.readouterr().err
         assert "patients.safetensors is in use" in error

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noisyor.report.charts import Curve, _ticks, line_chart, pixel_image, shaded_image
+from noisyor.report.charts import _ticks, line_chart, pixel_image, shaded_image
 
 
 def painted(path: str, shape: tuple[int, int]) -> np.ndarray:
@@ -46,8 +46,9 @@ def test_grey_levels():
 class TestChart:
     def chart(self, y) -> ElementTree.Element:
         x = np.arange(1.0, len(y) + 1)
-        curves = [Curve("curve", x, np.array(y)), Curve("chosen", x, np.array(y), dots=True)]
-        return ElementTree.fromstring(line_chart(curves, "label", x_title="causes", y_title="nats"))
+        every = np.ones(len(y), dtype=bool)
+        chart = line_chart(x, np.array(y), 0.1 * x, every, "label", "causes", "nats")
+        return ElementTree.fromstring(chart)
 
     @pytest.mark.parametrize("y", [[-5.0], [1.0, 1.0], [-300.0, -40.0, -39.5], [1e-9, 2e-9]])
     def test_everything_lies_inside(self, y):

@@ -18,8 +18,8 @@ class TestDead:
         used = find_dead(strength, rate, np.array([5, 3, 0, 0]), 50, "rows")
         assert list(used) == [1, 2, 3]
         assert "switches nothing on" in used[1]
-        assert "on in none of 50 rows, expected in 20 %" in used[2]
-        assert "under 0.01 %" in used[3]
+        assert "on in none of 50 rows, expected in 20\u00a0%" in used[2]
+        assert "under 0.1\u00a0%" in used[3]
         assert list(find_dead(strength, rate, None, None, "rows")) == [1, 3]
 
 

@@ -283,7 +283,7 @@ class TestCommand:
         assert main(["report", str(factors.model), str(factors.data), "--out", str(out)]) == 0
         text = capsys.readouterr().out
         assert str(out) in text
-        assert "nats per row" in text
+        assert "nats a row" in text
         arguments = ["report", str(factors.model), str(factors.data), "--out", str(out), "--json"]
         assert main(arguments) == 0
         record = json.loads(capsys.readouterr().out)

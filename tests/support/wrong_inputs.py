@@ -88,7 +88,7 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
     "a two in an array": (
         array("data.npy", [[0, 1], [1, 2]]),
         ["fit", "data.npy"],
-        ("data.npy, row 1, column 1", "got 2"),
+        ("data.npy: row 1, column 1", "got 2"),
     ),
     "one and blank": (csv("a,b\n1,\n,1\n"), FIT, ("none is 0", "--truth 1/ says")),
     "yes and no": (csv("a,b\ny,n\nn,y\n"), FIT, ("line 2, column 'a'", "--truth y/n")),
@@ -155,7 +155,7 @@ CASES: dict[str, tuple[Callable[[], object], list[str], tuple[str, ...]]] = {
         FIT,
         ("data.csv, line 1: byte 0xfc", "latin-1"),
     ),
-    "UTF-16": (csv("a,b\n1,0\n".encode("utf-16")), FIT, ("UTF-16", "save it as UTF-8")),
+    "UTF-16": (csv("a,b\n1,0\n".encode("utf-16")), FIT, ("UTF-16", "UTF-8")),
     "an unknown encoding": (nothing, [*FIT, "--encoding", "klingon"], ("klingon",)),
     "a column that is not there": (
         nothing,

@@ -10,8 +10,9 @@ from table_examples import written
 from noisyor.cli.common import as_flags
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables import ReadOptions
+from noisyor.tables.hints import cell_hint
 from noisyor.tables.options import parse_truth
-from noisyor.tables.table import cell_hint, read_table
+from noisyor.tables.table import read_table
 
 NAN = np.nan
 
@@ -88,20 +89,19 @@ def network_of(rows):
 @pytest.mark.parametrize(
     ("cells", "hint"),
     [
-        (["y", "n", "y"], "--truth y,1/n says that 'y' is 1"),
-        (["N", "Y"], "--truth Y,1/N says that 'Y' is 1"),
-        (["T"], "--truth T,1/F"),
-        (["x", "", "x"], "--truth x,1/ says that 'x' is 1 and a blank is 0"),
+        (["y", "n", "y"], "--truth y/n"),
+        (["N", "Y"], "--truth Y/N"),
+        (["x", "", "x"], "if x stands for 1 and a blank for 0, give --truth x/"),
         (["2", "1", "2", "1"], "--truth 2/1"),
         (["-999", "1", "0", "1"], "if -999 says that it is missing, give --truth 1/0/-999"),
         (["9", "1", "0", "1"], "--truth 1/0/9"),
         (["2", "3", "4", "5"], "names the rows, give --id-column c"),
         ([str(1000 + 7 * k % 31) for k in range(30)], "names the rows, give --id-column c"),
-        ([str(20 + k * k % 47) for k in range(60)], "numbers from 20 to 62, none of them 0"),
+        ([str(20 + k * k % 47) for k in range(60)], "--above 41 makes"),
         (["3", "0", "1", "2", "0"], "--above 0 turns numbers"),
         (["anna", "ben", "cleo"], "names the rows, give --id-column c"),
         (["red", "blue", "green"] * 4, "it has 3 different words ('red', 'blue', 'green' ...)"),
-        (["rep", "dem"] * 4, "if 'rep' stands for 1 and 'dem' for 0, give --truth rep,1/dem"),
+        (["rep", "dem"] * 4, "if rep stands for 1 and dem for 0, give --truth rep/dem"),
     ],
 )
 def test_hints(cells, hint):
@@ -111,14 +111,18 @@ def test_hints(cells, hint):
     assert "column 'c'" in message
 
 
-@pytest.mark.parametrize(
-    ("good", "truth"), [("yes,no", "f,yes/m,no"), ("1,0", "f,1/m,0"), ("m,f", "m/f")]
-)
-def test_a_hint_keeps_the_words_of_other_columns(good, truth):
+@pytest.mark.parametrize(("good", "truth"), [("yes,no", "f/m"), ("1,0", "f/m"), ("m,f", "m/f")])
+def test_other_columns_keep_the_usual_words(good, truth):
     one, zero = good.split(",")
     path = written("d.csv", "a,b,c\n" + f"{one},{zero},f\n{zero},{one},m\n" * 4)
-    assert f"--truth {truth}," in refusal(path)
+    assert f"--truth {truth}" in refusal(path)
     assert dense(path, truth=truth)[:2] in ([[1, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 1, 1]])
+
+
+def test_usual_words_may_be_given_another_meaning():
+    assert dense(written("d.csv", "a,b\n0,1\n1,0\n"), truth="0/1") == [[1, 0], [0, 1]]
+    assert "got '0'" in refusal(written("d.csv", "a,b\n2,1\n1,0\n"), truth="2/1")
+    assert "got '0'" in refusal(written("d.csv", "a,b\n-1,1\n1,0\n"), truth="1/-1")
 
 
 def test_numbers_that_came_after_good_rows():
@@ -134,4 +138,4 @@ def test_arrays_get_hints(value, hint):
 
 
 def test_a_hint_without_anything_to_go_by():
-    assert "drop" in cell_hint("c", ["word"], usual=False)
+    assert "drop" in cell_hint("c", ["word"]).text

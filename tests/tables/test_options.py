@@ -94,7 +94,6 @@ def test_a_file_of_another_kind_has_a_layout_of_its_own():
         {"format": ["csv"]},
         {"truth": {}},
         {"header": "yes"},
-        {"drop": "abc"},
         {"drop": [[1]]},
         {"encoding": "\0"},
         {"weights": 3},

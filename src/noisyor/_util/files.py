@@ -16,8 +16,9 @@ import json
 import lzma
 import math
 import os
-import platform
 import re
+import secrets
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -84,12 +85,17 @@ def reading(
         # archive points before the start of the file.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        raise InvalidDataError(f"{where}: {fault} ({_reason_of(error)})") from error
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InvalidDataError(f"{where}: {fault} ({reason[:200]})") from error
 
 
-def _reason_of(error: Exception) -> str:
-    """Return the first line of an error, or its type if it has no text."""
-    return (str(error).strip().partition("\n")[0] or type(error).__name__)[:200]
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Name the file, or the position in it, in errors about its content."""
+    try:
+        yield
+    except InvalidDataError as error:
+        raise InvalidDataError(f"{where}: {error}") from error
 
 
 @contextmanager
@@ -122,7 +128,6 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 _PART_SUFFIX = ".noisyor-part"
 _LOCK_TAKEN = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
-_MAX_NOTE_BYTES = 10_000
 
 
 # ---- replace a file in one step
@@ -150,7 +155,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-            os.chmod(temporary, _mode(target))
             if sys.platform != "win32":
                 os.replace(temporary, target)  # while locked, so that no other process removes it
         if sys.platform == "win32":  # pragma: no cover
@@ -161,9 +165,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _open_part(target: Path) -> tuple[int, str]:
-    """Create a temporary file beside the target, locked as long as it is open."""
+    """Create a temporary file beside the target, locked as long as it is open.
+
+    It has the permissions of the target, or those of a new file.
+    """
     while True:
-        handle, temporary = tempfile.mkstemp(_PART_SUFFIX, _part_prefix(target), target.parent)
+        name = f"{_part_prefix(target)}{secrets.token_hex(4)}{_PART_SUFFIX}"
+        temporary = os.path.join(target.parent, name)
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        with suppress(FileNotFoundError):
+            shutil.copymode(target, temporary)
         if take_lock(handle) is not False and os.path.exists(temporary):
             return handle, temporary
         os.close(handle)  # another process took it for a leftover before it was locked
@@ -191,15 +202,6 @@ def _part_prefix(target: Path) -> str:
     return f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}."
 
 
-def _mode(target: Path) -> int:
-    """Return the permissions of the file to replace, or those that a new file would get."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
 # ---- locks
 #
 # Locks of the operating system end with the process that holds them. A killed process leaves its
@@ -225,17 +227,11 @@ def take_lock(handle: int) -> bool | None:
 
 
 @contextmanager
-def locked(target: Path, doing: str) -> Iterator[None]:
+def locked(target: Path) -> Iterator[None]:
     """Hold a lock on a file or folder, which need not exist yet, for the time of the context.
 
-    The lock is a hidden file beside a file, or inside a folder. It names its holder and is removed
-    at the end; the lock file of a dead process is taken over. On a file system without locks the
-    context does nothing.
-
-    Parameters
-    ----------
-    target : the file or folder.
-    doing : description of the work, for the error message in another process.
+    The lock is a hidden file beside a file, or inside a folder. It is removed at the end; the lock
+    file of a dead process is taken over. On a file system without locks the context does nothing.
 
     Raises
     ------
@@ -245,10 +241,6 @@ def locked(target: Path, doing: str) -> Iterator[None]:
     path = real / ".noisyor.lock" if real.is_dir() else real.with_name(f".{real.name}.lock")
     handle = _hold(path, target)
     try:
-        note = {"process": os.getpid(), "host": platform.node(), "doing": doing}
-        with suppress(OSError):  # a full disk: the lock holds, it only cannot say whose it is
-            os.truncate(handle, 0)
-            os.write(handle, json.dumps(note).encode())
         yield
     finally:
         if sys.platform == "win32":  # pragma: no cover
@@ -267,7 +259,7 @@ def _hold(path: Path, target: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if take_lock(handle) is False:
-                raise InvalidSettingError(f"{target} is in use: {_holder(path)}")
+                raise InvalidSettingError(f"{target} is in use: another process works on it")
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(handle), os.stat(path)):
                     return handle
@@ -275,17 +267,6 @@ def _hold(path: Path, target: Path) -> int:
             os.close(handle)
             raise
         os.close(handle)  # its holder removed it in the meantime: this is no lock any more
-
-
-def _holder(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            note = json.loads(stream.read(_MAX_NOTE_BYTES))
-        process, host, doing = int(note["process"]), str(note["host"]), str(note["doing"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return "another process works on it"
-    where = "" if host == platform.node() else f" on {host}"
-    return f"process {process}{where} ({doing}) works on it"
 
 
 # ---- files that a command writes
@@ -312,12 +293,6 @@ def check_target(path: Path, is_ours: Callable[[Path], bool], author: str) -> No
             raise InvalidSettingError(
                 f"{path} exists and was not written by {author}; remove it or choose another name"
             )
-
-
-def make_folder(folder: Path) -> None:
-    """Create a folder with those above it, unless it exists."""
-    with _naming(folder):
-        real_path(folder).mkdir(parents=True, exist_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -56,7 +56,7 @@ COUNT, COUNT_OR_ZERO = count(), count(0)
 NOT_NEGATIVE = Rule(lambda value: is_finite(value) and value >= 0, "at least 0")
 BELOW_ONE = Rule(lambda value: is_finite(value) and 0 <= value < 1, "in [0, 1)")
 POSITIVE = Rule(lambda value: is_finite(value) and value > 0, "a positive number")
-_SEED = Rule(
+SEED = Rule(
     lambda value: is_whole(value) and 0 <= value < 2**63, "a whole number of 0 .. 2**63 - 1"
 )
 
@@ -109,7 +109,7 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 def check_seed(seed: Any) -> int:
     """Return a seed, 0 .. 2**63 - 1, as a plain integer."""
-    _SEED.check("seed", seed)
+    SEED.check("seed", seed)
     return int(seed)
 
 

@@ -14,17 +14,16 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 import click
 
-from noisyor._util.validation import OPTIONS
+from noisyor._util.validation import COUNT, OPTIONS, POSITIVE, SEED, Option, Rule, count
 from noisyor.errors import InvalidSettingError, NoisyOrError
-from noisyor.tables.options import FORMATS, ReadOptions
+from noisyor.tables.options import READING
 
 if TYPE_CHECKING:
     from noisyor.engines.contract import Engine
@@ -44,14 +43,6 @@ MAX_CELLS = 2 * 10**8
 # ---- running a command
 
 FAILED, INTERRUPTED = 2, 130
-
-_PLAIN = (
-    ("is not a valid integer range", "is not a whole number"),
-    ("is not a valid integer", "is not a whole number"),
-    ("is not a valid float range", "is not a number"),
-    ("is not a valid float", "is not a number"),
-)
-"""Words of click about values, and what users understand."""
 
 
 def run_command_line(
@@ -95,10 +86,7 @@ def run_command_line(
             say("interrupted")
             return INTERRUPTED
         except click.ClickException as error:
-            message = error.format_message()
-            for technical, plain in _PLAIN:
-                message = message.replace(technical, plain)
-            return fail(message + _help_for(error))
+            return fail(error.format_message() + _help_for(error))
         except NoisyOrError as error:
             return fail(describe(error))
         except MemoryError:
@@ -182,27 +170,36 @@ quiet_option = click.option(
 )
 
 
-def _checked_seed(context: Any, option: Any, value: int) -> int:
-    """Reject large seeds; a type with a range would clutter the help."""
-    if value >= 2**63:
-        raise click.BadParameter(f"{value} is too large, seeds are below 2**63")
-    return value
+class Ruled(click.ParamType):  # type: ignore[type-arg]
+    """A value of an option that ``read`` makes of its text and that a rule allows."""
+
+    name = "value"
+
+    def __init__(self, rule: Rule, read: Callable[[str], Any] = int) -> None:
+        self.rule, self.read = rule, read
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value, or fail with the values that the rule allows."""
+        try:
+            found = self.read(value)
+            self.rule.check("value", found)
+        except (ValueError, InvalidSettingError):
+            self.fail(f"expected {self.rule.expected.removesuffix(' or None')}, got {value!r}")
+        return found
 
 
 seed_option = click.option(
     "--seed",
-    type=click.IntRange(min=0),
-    callback=_checked_seed,
+    type=Ruled(SEED),
     default=0,
     show_default=True,
     metavar="N",
     help="Seed of the random numbers.",
 )
 
-
 threads_option = click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=Ruled(COUNT),
     metavar="N",
     help="Number of threads; by default all cores.",
 )
@@ -222,33 +219,23 @@ def force_option(help: str = "Replace the file if it exists.") -> Decorator:
     return click.option("--force", is_flag=True, help=help)
 
 
-def table_option(name: str, flag: str | None = None, help: str | None = None) -> Decorator:
-    """Add the flag of a setting in the table of options; the command gets its value or None."""
-    option = OPTIONS[name]
-
-    def convert(context: Any, parameter: Any, text: str | None) -> Any:
-        if text is None:
-            return None
-        try:
-            value = option.read(text)
-            option.rule.check(name, value)
-        except (ValueError, InvalidSettingError) as error:
-            expected = option.rule.expected.removesuffix(" or None")
-            raise click.BadParameter(f"expected {expected}, got {text!r}") from error
-        return value
-
+def table_option(
+    name: str, flag: str | None = None, options: Mapping[str, Option] = OPTIONS
+) -> Decorator:
+    """Add the flag of a setting in a table of options; the command gets its value or None."""
+    option = options[name]
     return click.option(
         flag or f"--{name.replace('_', '-')}",
         name,
-        callback=convert,
+        type=Ruled(option.rule, option.read),
         metavar=option.metavar,
-        help=help or option.help,
+        help=option.help,
     )
 
 
 time_limit_option = click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True, max=1e9),
+    type=Ruled(POSITIVE, float),
     metavar="SECONDS",
     help="Stop after this time and write the best model found.",
 )
@@ -258,7 +245,7 @@ def top_option(default: int, least: int) -> Decorator:
     """Add ``--top``: how many causes are listed."""
     return click.option(
         "--top",
-        type=click.IntRange(min=least),
+        type=Ruled(count(least)),
         default=default,
         show_default=True,
         metavar="N",
@@ -273,83 +260,28 @@ def engine_with(threads: int | None) -> Engine:
     return get_engine(n_threads=threads)
 
 
-_READING = (
-    click.option(
-        "--format",
-        type=click.Choice(tuple(FORMATS)),
-        help="Format of DATA, if its name and content do not show it.",
-    ),
-    click.option(
-        "--header/--no-header",
-        default=None,
-        help="Whether the first line holds column names.  [default: guessed]",
-    ),
-    click.option(
-        "--id-column",
-        metavar="NAME",
-        help="Column (name, or number from 0) or JSON field that names the rows.",
-    ),
-    click.option(
-        "--weights",
-        metavar="NAME",
-        help="Column with the number of rows that each row stands for.",
-    ),
-    click.option(
-        "--drop",
-        multiple=True,
-        metavar="NAME",
-        help="Column to leave out, or several separated by commas. Repeatable.",
-    ),
-    click.option("--encoding", metavar="NAME", help="Encoding of text files.  [default: utf-8]"),
-    click.option(
-        "--above",
-        type=float,
-        metavar="X",
-        help="Numbers (gray levels from 0 to 1) larger than X are 1, all others 0.",
-    ),
-    click.option(
-        "--truth",
-        metavar="ONE/ZERO",
-        help="Words for 1 and 0, such as y/n or T/F; x/ if a blank is 0; 1/0/-999 if -999 is "
-        "missing.",
-    ),
-    click.option("--invert/--no-invert", default=None, help="Of images: dark pixels are 1."),
-    click.option("--variable", metavar="NAME", help="Array to take from a .npz or .mat file."),
-    click.option(
-        "--transpose/--no-transpose", default=None, help="The array has a column for each row."
-    ),
-    click.option(
-        "--text-field",
-        metavar="NAME",
-        help="Column or JSON field that holds the text (or the list of tags).  [default: text]",
-    ),
-    click.option(
-        "--vocabulary",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Words of documents to keep, the most frequent.  [default: 1000]",
-    ),
-    click.option(
-        "--stop-words",
-        type=click.Choice(["english", "none"]),
-        help="Common words to leave out.  [default: english]",
-    ),
-)
-
-
 def reading_options(function: Function) -> Function:
     """Add the options of reading DATA; the command gets those given as the dict ``reading``."""
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **options: Any) -> Any:
-        names = [field.name for field in fields(ReadOptions) if field.name in options]
-        given = {name: options.pop(name) for name in names}
+        given = {name: options.pop(name) for name in READING if name in options}
         reading = {name: value for name, value in given.items() if value not in (None, ())}
         return function(*arguments, reading=reading, **options)
 
-    for option in reversed(_READING):
-        wrapper = option(wrapper)
-    return wrapper
+    command: Function = wrapper
+    for name, option in reversed(READING.items()):
+        flag = name.replace("_", "-")
+        add: Decorator
+        if option.read is bool:
+            add = click.option(f"--{flag}/--no-{flag}", default=None, help=option.help)
+        elif name == "drop":
+            add = click.option("--drop", multiple=True, metavar="NAME", help=option.help)
+        else:
+            add = table_option(name, options=READING)
+        if option.help:
+            command = add(command)
+    return command
 
 
 _OPTIONS_OF_ARGUMENTS = {"n_components": "--components", "n_layers": "--layers"}
@@ -418,6 +350,11 @@ def few(items: list[str], shown: int = 8) -> str:
     """Return the first of some names, and how many more there are."""
     more = f" ... and {len(items) - shown} more" if len(items) > shown else ""
     return ", ".join(items[:shown]) + more
+
+
+def recurs(share: float) -> str:
+    """Return a mark for a cause that was found again in this share of the resamples."""
+    return f"  [recurs in {100 * share:.0f} % of the resamples]"
 
 
 # ---- models and data

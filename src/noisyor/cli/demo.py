@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import click
 
 from noisyor.cli import common
 
 _SHAPES = ("square", "plus", "triangle", "diamond")
-_WIDTH = 13
-"""Characters of a picture in the terminal."""
 
 
 @click.command()
@@ -31,7 +26,7 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
     import numpy as np
 
     import noisyor as nor
-    from noisyor._util.files import check_folder, check_target, make_folder
+    from noisyor._util.files import check_folder, check_target
     from noisyor.report.page import is_report
     from noisyor.report.templating import require_templates
 
@@ -54,38 +49,15 @@ def demo(out: Path, seed: int, threads: int | None, quiet: bool) -> None:
         progress=False if quiet else None,
         options={"n_restarts": 3},
     ).fit(train)
-    make_folder(out)
+    out.mkdir(parents=True, exist_ok=True)
     model.save(model_file)
     summary = nor.report.write_report(model_file, test, page, scores=False)
     learned = (model.components_ > 0.5).astype(np.uint8)
     match = nor.metrics.match_features(learned, data.features)
     if quiet:
         return
-    names = [f"{name} {iou:.2f}" for name, iou in zip(_SHAPES, match.iou, strict=True)]
-    found = [learned[k] if k >= 0 else learned[0] * 0 for k in match.learned]
-    marks = _marks(sys.stdout.encoding)
-    click.echo(f"\n{int((match.iou >= 0.95).sum())} of {len(_SHAPES)} shapes found.\n")
-    click.echo("\n".join(_beside("true", list(data.features), _SHAPES, marks)) + "\n")
-    click.echo("\n".join(_beside("learned", found, names, marks)))
-    click.echo("         (number: intersection over union with the true shape, 1 is perfect)\n")
+    shapes = [f"{name} {iou:.2f}" for name, iou in zip(_SHAPES, match.iou, strict=True)]
+    click.echo(f"{int((match.iou >= 0.95).sum())} of {len(_SHAPES)} shapes found: ", nl=False)
+    click.echo(f"{', '.join(shapes)}\n(intersection over union with the true shape, 1 is perfect)")
     click.echo(f"In 20 other images: {summary['headline']}\n")
     click.echo(f"page   {page}\nmodel  {model_file}")
-
-
-def _marks(encoding: str | None) -> tuple[str, str]:
-    """Return the texts of pixels that are on and off, two characters wide."""
-    try:
-        "██·".encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return "##", " ."
-    return "██", " ·"
-
-
-def _beside(title: str, pictures: list[Any], names: Any, marks: tuple[str, str]) -> list[str]:
-    """Return lines of text with pictures (height, width) side by side, and their names below."""
-    drawn = [["".join(marks[not pixel] for pixel in row) for row in image] for image in pictures]
-    lines = [*zip_longest(*drawn, fillvalue=""), tuple(names)]
-    return [
-        f"{title if index == 0 else '':9}" + "  ".join(f"{cell:{_WIDTH}}" for cell in line).rstrip()
-        for index, line in enumerate(lines)
-    ]

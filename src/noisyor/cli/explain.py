@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noisyor._util.validation import COUNT
 from noisyor.cli import common
 from noisyor.errors import InvalidSettingError
 
@@ -37,7 +38,7 @@ _DRAWS = 1024
 )
 @click.option(
     "--odd",
-    type=click.IntRange(min=1),
+    type=common.Ruled(COUNT),
     metavar="N",
     help="List the N least likely rows of DATA and their most surprising entries.",
 )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from noisyor._util.validation import OPTIONS
+from noisyor._util.validation import BELOW_ONE, COUNT, COUNT_OR_ZERO, OPTIONS
 from noisyor.cli import common
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.options import FORMATS, ending_of
@@ -46,7 +46,7 @@ KINDS = ("factors", "topics", "features")
 @common.table_option("objective")
 @click.option(
     "--topics",
-    type=click.IntRange(min=1),
+    type=common.Ruled(COUNT),
     metavar="N",
     help="Number of topics; short for --kind topics --components N.  [default: a hierarchy]",
 )
@@ -54,13 +54,13 @@ KINDS = ("factors", "topics", "features")
 @common.table_option("feature_shape")
 @click.option(
     "--held-out",
-    type=click.FloatRange(min=0.0, max=1.0, max_open=True),
+    type=common.Ruled(BELOW_ONE, float),
     metavar="SHARE",
     help="Share of the rows to evaluate on.  [default: 0.1, or 0 below 20 rows]",
 )
 @click.option(
     "--resamples",
-    type=click.IntRange(min=0, max=1000),
+    type=common.Ruled(COUNT_OR_ZERO),
     default=0,
     metavar="N",
     help="Learn again from N resamples of the rows, and mark causes that do not recur.",
@@ -121,21 +121,9 @@ def fit(
     from noisyor._util.files import locked
     from noisyor.tables import ReadOptions
 
-    run = Run(
-        data=data,
-        out=out,
-        kind=kind,
-        reading=ReadOptions(**reading),
-        settings=given,
-        held_out=held_out,
-        seed=seed,
-        resamples=resamples,
-        threads=threads,
-        time_limit=time_limit,
-        progress=not (quiet or as_json),
-        resume=resume,
-    )
-    with locked(out, "noisyor fit"):
+    options = ReadOptions(**reading)
+    began = time.monotonic()
+    with locked(out):
         _check_paths(data, out, force)  # again: now nobody else can change them
         if _has_checkpoint(out) and not resume:
             if not force:
@@ -144,23 +132,65 @@ def fit(
                     "--resume continues it, --force begins anew"
                 )
             _remove_checkpoints(out)
-        fitted = _read_and_fit(run)
-    return print_summary(fitted, data, out, as_json, quiet)
+        try:
+            from noisyor.tables.table import read_table
+
+            table = read_table(data, options)
+            if sys.stderr.isatty() and not (quiet or as_json):
+                _announce_first_checkpoint()
+            if time_limit is not None:  # evaluating and writing take some time, too
+                time_limit = max(0.9 * time_limit - (time.monotonic() - began), 1e-3)
+            of_the_run = {
+                "checkpoint": f"{out}.checkpoint",
+                "resume": resume,
+                "time_limit": time_limit,
+                "n_jobs": threads,
+                "progress": not (quiet or as_json),
+                "random_state": seed,
+            }
+            fitted = _fit_table(table, kind, given, of_the_run, held_out, resamples)
+            _save(fitted, data, out, options, {**given, "held_out": held_out})
+            _remove_checkpoints(out)
+        except KeyboardInterrupt:
+            if _has_checkpoint(out):
+                click.echo(
+                    f"noisyor: the best so far is kept in {out}.checkpoint*; the same command "
+                    "with --resume continues, and with --resume --time-limit 1 writes it",
+                    err=True,
+                )
+            raise
+    return _print_summary(fitted, data, out, as_json, quiet)
+
+
+def _announce_first_checkpoint() -> None:
+    """Print once that Ctrl-C loses nothing from now on, when the first checkpoint is written."""
+    from noisyor._util.progress import LOG
+    from noisyor.learning.state import SAVED
+
+    class Once(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.msg == SAVED:
+                LOG.removeHandler(self)
+                click.echo(
+                    "stopping is safe from now on: Ctrl-C keeps the best so far, and "
+                    "the same command with --resume --time-limit 1 writes it",
+                    err=True,
+                )
+
+    LOG.addHandler(Once())
+    LOG.setLevel(logging.INFO)
 
 
 def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) -> str | None:
     """Return the kind of model, None if the data determine it; check that all settings apply."""
     if topics is not None:
-        if set(given) & {"n_components", "objective", "n_layers", "feature_shape"} or kind not in (
-            None,
-            "topics",
-        ):
-            raise InvalidSettingError(
-                "--topics is the number of topics; --components, --objective, --layers, "
-                "--feature-shape and other kinds cannot be combined with it"
-            )
-        given["n_components"] = topics
-        return "topics"
+        if "n_components" in given or kind not in (None, "topics"):
+            raise InvalidSettingError("--topics N is short for --kind topics --components N")
+        kind, given["n_components"] = "topics", topics
+    if {"n_components", "n_layers"} <= set(given):
+        raise InvalidSettingError(
+            "--layers learns a hierarchy, --topics and --components learn one layer"
+        )
     fitting = [each for each in KINDS if all(each in OPTIONS[name].kinds for name in given)]
     if kind is None and "n_components" in given:  # documents with --components are a table
         fitting = [each for each in fitting if each != "topics"]
@@ -176,7 +206,7 @@ def _chosen_kind(kind: str | None, topics: int | None, given: dict[str, Any]) ->
     return kind
 
 
-def _check_has_causes(kind: str | None, settings: dict[str, Any]) -> None:
+def _check_has_causes(kind: str | None, settings: Mapping[str, Any]) -> None:
     """Reject resamples for kinds of models that have no causes of columns."""
     if kind == "features":
         raise InvalidSettingError("--resamples compares causes of columns, not features of images")
@@ -219,129 +249,58 @@ def _remove_checkpoints(out: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-class Run(NamedTuple):
-    """What is learned, from which data, and how.
+def _fit_table(
+    table: Table,
+    asked: str | None,
+    given: Mapping[str, Any],
+    of_the_run: Mapping[str, Any],
+    share: float | None,
+    resamples: int,
+) -> Fitted:
+    """Fit an estimator to a table and evaluate it.
 
-    ``settings`` are values of the table of options. ``held_out`` is a share of the rows, None for a
-    tenth of them if there are twenty. ``resamples`` is the number of resamples by which recurring
-    causes are found.
+    Parameters
+    ----------
+    table : the data.
+    asked : the kind of model, None if the data determine it.
+    given : settings of the user, values of the table of options.
+    of_the_run : further settings of the estimator.
+    share : share of the rows to hold out, None for a tenth of them if there are twenty.
+    resamples : number of resamples by which recurring causes are found.
     """
-
-    data: Path
-    out: Path
-    kind: Any
-    reading: ReadOptions
-    settings: dict[str, Any]
-    held_out: float | None
-    seed: int
-    resamples: int
-    threads: int | None
-    time_limit: float | None
-    progress: bool
-    resume: bool
-
-
-def _read_and_fit(run: Run) -> Fitted:
-    """Read the data, fit, evaluate and save; after Ctrl-C print how to continue."""
-    is_watched = run.progress and sys.stderr.isatty()
-    if is_watched:  # first of all: what follows imports a compiler
-        click.echo(f"reading {run.data} ...", err=True)
-    began = time.monotonic()
-    try:
-        from noisyor.tables.table import read_table
-
-        table = read_table(run.data, run.reading)
-        rows = table.observations
-        if is_watched:
-            _announce_first_checkpoint()
-            click.echo(
-                f"learning from {rows.n_rows:,} rows of {rows.n_visible:,} columns ...", err=True
-            )
-        if run.time_limit is not None:  # evaluating and writing take some time, too
-            left = 0.9 * run.time_limit - (time.monotonic() - began)
-            run = run._replace(time_limit=max(left, 1e-3))
-        return _fit_table(run, table)
-    except KeyboardInterrupt:
-        if _has_checkpoint(run.out):
-            click.echo(
-                f"noisyor: the best so far is kept in {run.out}.checkpoint*; the same command "
-                "with --resume continues, and with --resume --time-limit 1 writes it",
-                err=True,
-            )
-        raise
-
-
-def _announce_first_checkpoint() -> None:
-    """Print once that Ctrl-C loses nothing from now on, when the first checkpoint is written."""
-    from noisyor._util.progress import LOG
-    from noisyor.learning.state import SAVED
-
-    class Once(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.msg == SAVED:
-                LOG.removeHandler(self)
-                click.echo(
-                    "stopping is safe from now on: Ctrl-C keeps the best so far, and "
-                    "the same command with --resume --time-limit 1 writes it",
-                    err=True,
-                )
-
-    LOG.addHandler(Once())
-    LOG.setLevel(logging.INFO)
-
-
-def _fit_table(run: Run, table: Table) -> Fitted:
-    """Fit an estimator to a table, evaluate and save; checkpoints are removed."""
     from noisyor._util.progress import Job
     from noisyor.engines.context import note_compilation
+    from noisyor.estimators.models import BlindDeconvolution, BooleanMatrixFactorization, TopicModel
     from noisyor.io.model_file import check_names
     from noisyor.learning.validation import hold_out, validate
     from noisyor.model.names import named_after
 
-    rows = table.observations
+    rows, seed = table.observations, of_the_run["random_state"]
     check_names(rows.column_names)
-    kind: Any = run.kind or _kind_of(table, run.settings)
+    kind: Any = asked or _kind_of(table, given)
     if kind == "features":
-        _check_images(rows, run.settings)
-    if run.resamples:
-        _check_has_causes(kind, run.settings)
-    train, held_out = hold_out(rows, run.held_out, run.seed)
+        _check_images(rows, given)
+    if resamples:
+        _check_has_causes(kind, given)
+    train, held_out = hold_out(rows, share, seed)
     further: dict[str, Any] = {}
     if held_out is not None:
-        steps = run.settings.get("steps") or 1000
+        steps = given.get("steps") or 1000
         further = {"held_out": held_out, "evaluate_every": max(1, steps // 20)}
-    model = _estimator(kind, run, further).fit(train)
-    settings = {**run.settings, **model.settings_, "held_out": run.held_out}
-    model._describe(named_after(model.network_, rows, kind))
-    with note_compilation(Job(run.progress).note):
-        scores = validate(model.network_, train, held_out, engine=common.engine_with(run.threads))
-    fitted = Fitted(model, kind, table, scores)
-    if run.resamples:
-        model.stability(train, run.resamples, seed=run.seed)
-    _save(fitted, run, settings)
-    _remove_checkpoints(run.out)
-    return fitted
-
-
-def _estimator(kind: str, run: Run, further: dict[str, Any]) -> NoisyOrEstimator:
-    """Return the estimator of a kind of model, with the settings of a run."""
-    from noisyor.estimators.models import BlindDeconvolution, BooleanMatrixFactorization, TopicModel
-
-    settings: dict[str, Any] = {
-        **run.settings,
-        "checkpoint": f"{run.out}.checkpoint",
-        "resume": run.resume,
-        "time_limit": run.time_limit,
-        "n_jobs": run.threads,
-        "progress": run.progress,
-        "random_state": run.seed,
-        "options": further,
+    estimators: dict[str, type[NoisyOrEstimator]] = {
+        "factors": BooleanMatrixFactorization,
+        "topics": TopicModel,
+        "features": BlindDeconvolution,
     }
-    if kind == "topics":
-        return TopicModel(**settings)
-    if kind == "features":
-        return BlindDeconvolution(**settings)
-    return BooleanMatrixFactorization(**{"n_components": "auto", **settings})
+    number = {"n_components": "auto"} if kind == "factors" else {}
+    model = estimators[kind](**{**number, **given, **of_the_run, "options": further}).fit(train)
+    model._describe(named_after(model.network_, rows, kind))
+    with note_compilation(Job(of_the_run["progress"]).note):
+        engine = common.engine_with(of_the_run["n_jobs"])
+        scores = validate(model.network_, train, held_out, engine=engine)
+    if resamples:
+        model.stability(train, resamples, seed=seed)
+    return Fitted(model, kind, table, scores)
 
 
 def _kind_of(table: Table, settings: Mapping[str, Any]) -> str:
@@ -364,7 +323,9 @@ def _check_images(rows: Any, settings: Mapping[str, Any]) -> None:
         )
 
 
-def _save(fitted: Fitted, run: Run, settings: Mapping[str, Any]) -> None:
+def _save(
+    fitted: Fitted, data: Path, out: Path, options: ReadOptions, settings: Mapping[str, Any]
+) -> None:
     """Write the model with its origin: data, how they were read, settings and scores."""
     from noisyor._util.files import plain, real_path
     from noisyor.io.model_file import TOPIC_WORDS, provenance
@@ -382,13 +343,13 @@ def _save(fitted: Fitted, run: Run, settings: Mapping[str, Any]) -> None:
     metadata = provenance(
         fitted.kind,
         rows,
-        settings=plain(settings),
+        settings=plain({**settings, **model.settings_}),
         metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
         curve=model.history_.curve(),
-        source=str(run.data),
+        source=str(data),
     )
     metadata |= {
-        "reading": run.reading.to_json(),
+        "reading": options.to_json(),
         "named": True,
         "documents": fitted.table.documents,
     }
@@ -398,7 +359,7 @@ def _save(fitted: Fitted, run: Run, settings: Mapping[str, Any]) -> None:
         metadata[TOPIC_WORDS] = topic_words(model.network_, rows)
     model.provenance_ = metadata
     model.set_params(options=None)
-    model.save(real_path(run.out))
+    model.save(real_path(out))
 
 
 # ---- the summary
@@ -416,16 +377,8 @@ class Fitted(NamedTuple):
     scores: Validation
 
 
-def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, quiet: bool) -> int:
-    """Print a summary of the model; return the exit code, 1 if no cause was found.
-
-    Parameters
-    ----------
-    fitted : the fitted model.
-    data : the training file, if known.
-    out : the file of the model.
-    as_json, quiet : print one JSON document, or nothing.
-    """
+def _print_summary(fitted: Fitted, data: Path, out: Path, as_json: bool, quiet: bool) -> int:
+    """Print a summary of the model; return the exit code, 1 if no cause was found."""
     network, rows, scores = fitted.model.network_, fitted.table.observations, fitted.scores
     stability = fitted.model.provenance_.get("stability")
     if as_json:
@@ -453,7 +406,7 @@ def print_summary(fitted: Fitted, data: Path | None, out: Path, as_json: bool, q
         )
     elif not quiet:
         page = shlex.quote(str(out.with_suffix(".html")))
-        again = " ".join(shlex.quote(str(path)) for path in (out, data) if path)
+        again = f"{shlex.quote(str(out))} {shlex.quote(str(data))}"
         lines = [*_lines(fitted, out), f"next    noisyor report {again} --out {page}"]
         click.echo(common.printable("\n".join(lines)))
     if scores.n_active:
@@ -498,8 +451,11 @@ def _lines(fitted: Fitted, out: Path) -> list[str]:
         prior, n_used = network.prior_probability, network.n_hidden - settings.get("n_unused", 0)
         lines.append("likely causes, each with its probability:")
         order = sorted(range(network.n_hidden), key=lambda k: -prior[k])[: min(_SHOWN, n_used)]
-        mark = _marks(fitted)
-        lines += [f"  {prior[k]:.3f}  {hidden_label(network, k)}{mark.get(k, '')}" for k in order]
+        found = fitted.model.provenance_.get("stability", {}).get("recurrence", [])
+        doubtful = {k: common.recurs(share) for k, share in enumerate(found) if share <= 0.5}
+        lines += [
+            f"  {prior[k]:.3f}  {hidden_label(network, k)}{doubtful.get(k, '')}" for k in order
+        ]
         if n_used > _SHOWN:
             lines.append(f"  ... and {n_used - _SHOWN:,} more: noisyor info {out}")
     return lines
@@ -559,16 +515,6 @@ def _stability_lines(fitted: Fitted) -> list[str]:
         f"recurs  {sum(recurs):,} of {len(recurs):,} causes, in most of {found['n_resamples']:,} "
         "resamples of the rows"
     ]
-
-
-def _marks(fitted: Fitted) -> dict[int, str]:
-    """Return a mark for each cause that was not found again in most resamples."""
-    found = fitted.model.provenance_.get("stability") or {"recurrence": []}
-    return {
-        k: f"  [recurs in {100 * share:.0f} % of the resamples]"
-        for k, share in enumerate(found["recurrence"])
-        if share <= 0.5
-    }
 
 
 def _causes(network: Network, settings: Mapping[str, Any]) -> str:

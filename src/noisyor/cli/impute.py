@@ -87,17 +87,9 @@ def impute(
     if table.row_names is not None:
         known = {**mapping_in(saved.metadata, "reading"), **reading}.get("id_column")
         lines = ([name, *line] for name, line in zip(table.row_names, lines, strict=True))
-        names = [_id_name(known, names), *names]
+        names.insert(0, known if isinstance(known, str) and not known.isdecimal() else "row")
     write_atomically(real_path(out), csv_content(chain([names], lines)))
     if as_json:
         common.print_json({"file": str(out), "rows": rows.n_rows, "filled": rows.n_missing})
     elif not quiet:
         click.echo(f"{out}: {rows.n_rows:,} rows, {rows.n_missing:,} entries filled in")
-
-
-def _id_name(known: Any, names: list[str]) -> str:
-    """Return a name for the column of row names that no other column has."""
-    name = known if isinstance(known, str) and not known.isdecimal() else "row"
-    while name in names:
-        name += "_"
-    return name

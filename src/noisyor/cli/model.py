@@ -190,8 +190,7 @@ def _info_lines(record: dict[str, Any]) -> list[str]:
         words = ", ".join(
             f"{item['name']} {item['probability']:.2f}" for item in cause["switches_on"][:6]
         )
-        share = cause["recurrence"]
-        mark = "" if share is None else f"  [recurs in {100 * share:.0f} % of the resamples]"
+        mark = "" if cause["recurrence"] is None else common.recurs(cause["recurrence"])
         lines.append(f"  {cause['prior']:.3f}  {cause['name']}{mark}")
         if words:
             lines.append(f"         {words}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from noisyor._util.validation import COUNT
 from noisyor.cli import common
 
 
@@ -16,7 +17,7 @@ from noisyor.cli import common
 @common.out_option("The page.", default="report.html")
 @click.option(
     "--max-rows",
-    type=click.IntRange(min=1),
+    type=common.Ruled(COUNT),
     default=2000,
     show_default=True,
     metavar="N",
@@ -78,21 +79,17 @@ def report(
 
 def _text(result: dict[str, Any]) -> str:
     """Return the main results in a few lines."""
-    from noisyor.report.inputs import count
-
-    lines = [result["headline"], f"page        {result['page']} ({result['bytes'] / 1e6:.1f} MB)"]
+    lines = [result["headline"], f"page   {result['page']} ({result['bytes'] / 1e6:.1f} MB)"]
     if result["log_p"] is not None:
         how = "exact" if result["log_p_exact"] else "estimated"
         lines += [
-            f"log p       {result['log_p']:.2f} nats a row, {how}",
-            f"            {result['independent_log_p']:.2f} if all columns were independent",
+            f"log p  {result['log_p']:.2f} nats a row, {how}",
+            f"       {result['independent_log_p']:.2f} if all columns were independent",
         ]
     mixture = result["mixture"]
     if mixture is not None:
         lines.append(
-            f"baseline    a mixture of {mixture['n_classes']} classes is {mixture['verdict']}: "
-            f"{mixture['gain']:+.2f} ± {mixture['error']:.2f} nats per row against the model"
+            f"       a mixture of {mixture['n_classes']} classes is {mixture['verdict']}: "
+            f"{mixture['gain']:+.2f} ± {mixture['error']:.2f} nats a row against the model"
         )
-    lines.append(f"dead        {count(len(result['dead']), 'cause', 'causes')}")
-    lines.append(f"duplicates  {count(len(result['duplicates']), 'group', 'groups')}")
     return "\n".join(lines)

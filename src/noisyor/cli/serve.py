@@ -5,24 +5,23 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from noisyor._util.validation import Rule
 from noisyor.cli import common
 
 if TYPE_CHECKING:
     from noisyor.serve.subjects import Subject
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
-
-def server_options(command: _Command) -> _Command:
+def server_options(command: common.Function) -> common.Function:
     """Add ``--port`` and ``--open`` to a command that calls `run_server`."""
     opened = click.option("--open", "opened", is_flag=True, help="Also open the page in a browser.")
     port = click.option(
         "--port",
-        type=click.IntRange(min=0, max=65535),
+        type=common.Ruled(Rule(range(65_536).__contains__, "0 .. 65535")),
         default=8765,
         show_default=True,
         metavar="N",

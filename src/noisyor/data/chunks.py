@@ -18,7 +18,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from noisyor._util.arrays import AnyArray, LongArray, Rows, csr_of
-from noisyor._util.files import reading
+from noisyor._util.files import located, reading
+from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations, check_size, checked_names
 from noisyor.errors import InvalidDataError, InvalidSettingError, MissingExtraError
 
@@ -99,8 +100,7 @@ def open_rows(path: PathLike, chunk_rows: int = 10_000) -> RowSource:
     >>> source.sizes, source.read(1).n_rows
     ((5, 1), 1)
     """
-    if chunk_rows < 1:
-        raise InvalidSettingError(f"chunk_rows must be at least 1, got {chunk_rows}")
+    check_count("chunk_rows", chunk_rows)
     target = Path(path)
     if not target.exists():
         raise InvalidDataError(f"there is no file or folder {target}")
@@ -205,79 +205,72 @@ class _GrowingArray:
 
 
 class _MappedRows(RowSource):
-    """CSR arrays in a folder; only the current chunk is in memory."""
+    """CSR arrays in a folder, mapped anew for each chunk.
+
+    Pages that were read count as memory of the process as long as a file is mapped, and a cluster
+    stops a worker whose memory reaches its limit.
+    """
 
     def __init__(self, folder: Path, chunk_rows: int) -> None:
-        self.folder, self.chunk_rows = folder, chunk_rows
+        self.folder = folder.absolute()  # other processes may run in another folder
         shape = self._array("shape")
-        if shape is None or shape.shape != (2,):
+        if shape.shape != (2,):
             raise InvalidDataError(
-                f"{folder}: shape.npy does not hold the number of rows and of columns; it was not "
-                "written completely"
+                f"{folder}: shape.npy does not hold the number of rows and of columns"
             )
         n_rows, self.n_visible = (int(size) for size in shape)
-        if n_rows < 1:
-            raise InvalidDataError(f"no rows in {folder}")
         check_size(n_rows, self.n_visible)
         if (folder / "data.npy").exists():
             raise InvalidDataError(
                 f"{folder}: values in data.npy are not read; remove the file if all of them are 1"
             )
-        self.ones = self._rows("", n_rows)
-        self.missing = None
-        if (folder / "missing_indptr.npy").exists() or (folder / "missing_indices.npy").exists():
-            self.missing = self._rows("missing_", n_rows)
-        self.column_names = _stored_names(folder / _NAMES, self.n_visible)
         self.begins = range(0, n_rows, chunk_rows)
         self.sizes = tuple(min(chunk_rows, n_rows - begin) for begin in self.begins)
-
-    def __reduce__(self) -> Any:  # another process opens the files itself
-        return type(self), (self.folder.absolute(), self.chunk_rows)
+        self.column_names = _stored_names(folder / _NAMES, self.n_visible)
+        self.has_missing = any(folder.glob("missing_ind*.npy"))
+        for prefix in ("", "missing_") if self.has_missing else ("",):
+            self._rows(prefix)
 
     def read(self, index: int) -> Observations:
         begin, size = self.begins[index], self.sizes[index]
         where = f"{self.folder}, rows {begin} to {begin + size}"
-        ones = self._csr(self.ones, begin, size, where)
+        ones = self._csr("", begin, size, where)
         missing = None
-        if self.missing is not None:
-            missing = self._csr(self.missing, begin, size, where).astype(np.bool_)
+        if self.has_missing:
+            missing = self._csr("missing_", begin, size, where).astype(np.bool_)
         return _observations(ones, where, self.column_names, missing)
 
-    def _csr(self, rows: Rows, begin: int, size: int, where: str) -> Any:
+    def _csr(self, prefix: str, begin: int, size: int, where: str) -> Any:
         from scipy import sparse
 
-        ptr = _read_part(rows.ptr, slice(begin, begin + size + 1))
+        rows = self._rows(prefix)
+        ptr = np.array(rows.ptr[begin : begin + size + 1])
         if not 0 <= int(ptr[0]) <= int(ptr[-1]) <= len(rows.columns):
             raise InvalidDataError(
                 f"{where}: damaged or incomplete (entries {ptr[0]} to {ptr[-1]} of "
                 f"{len(rows.columns):,})"
             )
-        columns = _read_part(rows.columns, slice(int(ptr[0]), int(ptr[-1])))
+        columns = np.array(rows.columns[ptr[0] : ptr[-1]])
         parts = (np.ones(len(columns), np.uint8), columns, ptr - ptr[0])
         try:
             return csr_of(sparse.csr_array(parts, shape=(size, self.n_visible)))
         except ValueError as error:
             raise InvalidDataError(f"{where}: damaged or incomplete ({error})") from error
 
-    def _rows(self, prefix: str, n_rows: int) -> Rows:
-        """Return the mapped arrays of the ones or unobserved entries; no entry is checked yet."""
-        ptr = self._array(f"{prefix}indptr")
-        columns = self._array(f"{prefix}indices")
-        if ptr is None or columns is None:
+    def _rows(self, prefix: str) -> Rows:
+        """Map the arrays of the ones or of the unobserved entries; no entry is checked yet."""
+        ptr, columns = self._array(f"{prefix}indptr"), self._array(f"{prefix}indices")
+        if len(ptr) != self.n_rows + 1:
             raise InvalidDataError(
-                f"{self.folder} lacks one of {prefix}indptr.npy and {prefix}indices.npy: it was "
-                "not written completely"
-            )
-        if len(ptr) != n_rows + 1:
-            raise InvalidDataError(
-                f"{prefix}indptr.npy in {self.folder} has {len(ptr)} entries, expected {n_rows + 1}"
+                f"{prefix}indptr.npy in {self.folder} has {len(ptr)} entries, expected "
+                f"{self.n_rows + 1}"
             )
         return Rows(ptr, columns)
 
-    def _array(self, name: str) -> AnyArray | None:
+    def _array(self, name: str) -> AnyArray:
         path = self.folder / f"{name}.npy"
         if not path.exists():
-            return None
+            raise InvalidDataError(f"{self.folder} was not written completely: no {path.name}")
         with reading(path, Exception):
             array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
         if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -285,21 +278,6 @@ class _MappedRows(RowSource):
                 f"{path}: expected one axis of integers, got {array.dtype} of shape {array.shape}"
             )
         return array
-
-
-def _read_part(array: AnyArray, part: slice) -> AnyArray:
-    """Return some entries of a mapped array, read from its file.
-
-    Pages that are read through the mapping count as memory of the process as long as the file is
-    open, and a cluster stops a worker whose memory reaches its limit.
-    """
-    if not isinstance(array, np.memmap) or array.filename is None:
-        return np.array(array[part])
-    size, first = array.dtype.itemsize, part.start
-    found: AnyArray = np.fromfile(
-        array.filename, array.dtype, part.stop - first, offset=array.offset + first * size
-    )
-    return found
 
 
 def _stored_names(path: Path, n_visible: int) -> tuple[str, ...] | None:
@@ -442,7 +420,5 @@ def _observations(
     block: Any, where: object, names: Sequence[str] | None = None, missing: Any = None
 ) -> Observations:
     """Return the rows of one chunk; errors name where it was read from."""
-    try:
+    with located(where):
         return Observations.of(block, missing=missing, column_names=names)
-    except InvalidDataError as error:
-        raise InvalidDataError(f"{where}: {error}") from error

@@ -432,13 +432,6 @@ TOPIC_WORDS = "topic_words"
 _MAX_SIZE = 1e15
 """Largest plausible metric, bound or step; larger values could overflow."""
 
-NO_CURVE: Mapping[str, list[float]] = {
-    "step": [],
-    "elbo": [],
-    "held_out_step": [],
-    "held_out_elbo": [],
-}
-
 
 def provenance(
     kind: Kind,
@@ -482,7 +475,7 @@ def provenance(
         },
         "settings": dict(settings),
         "metrics": {name: float(value) for name, value in metrics.items()},
-        "curve": dict(curve or NO_CURVE),
+        "curve": dict(curve or {}),
         "versions": {
             "noisyor": __version__,
             "numpy": np.__version__,

@@ -17,6 +17,7 @@ from noisyor.engines.contract import EngineLike
 from noisyor.inference.evaluate import Score
 from noisyor.inference.sampling import log_probability
 from noisyor.learning.validation import hold_out
+from noisyor.report.fit_quality import spread
 from noisyor.report.inputs import Model, Words, count, same_data
 
 MIN_ROWS = 20
@@ -80,7 +81,8 @@ def compare_with_mixture(
     if data.n_rows < MIN_ROWS or network.n_edges > _MAX_EDGES:
         return None
     learned, compared, rows = _split(model, data, seed)
-    learned, compared = _sample(learned, _MAX_LEARNED, seed), _sample(compared, _MAX_COMPARED, seed)
+    learned = learned.take(spread(learned.n_rows, _MAX_LEARNED))
+    compared = compared.take(spread(compared.n_rows, _MAX_COMPARED))
     n_classes, rounds = _mixture_size(network.n_hidden, learned)
     mixture = learn_mixture(learned, n_classes, max_rounds=rounds, seed=seed)
     own = log_probability(network, compared, seed=seed, engine=engine)
@@ -130,13 +132,6 @@ def _split(
             if held_out is not None:
                 return learned, held_out, "held-out"
     return data, data, "training"
-
-
-def _sample(rows: Observations, max_rows: int, seed: int) -> Observations:
-    if rows.n_rows <= max_rows:
-        return rows
-    order = np.random.default_rng([seed, max_rows]).permutation(rows.n_rows)
-    return rows.take(np.sort(order[:max_rows]))
 
 
 def _mixture_size(n_hidden: int, rows: Observations) -> tuple[int, int]:

@@ -9,27 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisyor._util.arrays import FloatArray
-
-
-class Curve(NamedTuple):
-    """One line or set of points of a chart.
-
-    ``style`` its class; ``x``, ``y`` (n,); ``dots`` whether to draw points instead of a line;
-    ``error`` (n,) half the length of the interval around each point, or None.
-    """
-
-    style: str
-    x: FloatArray
-    y: FloatArray
-    dots: bool = False
-    error: FloatArray | None = None
-
 
 N_COLORS = 8
 """Features beyond this number repeat the colors of earlier ones; their numbers differ."""
@@ -81,98 +66,72 @@ def stamped_image(
     return _picture(height, width, label, "".join(parts))
 
 
-def line_chart(curves: Sequence[Curve], label: str, *, x_title: str, y_title: str) -> str:
-    """Draw curves over a common axis.
+_WIDTH, _HEIGHT = 640, 340
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 618, 34, 288
+"""Size of a chart, and the box of its plot."""
+
+
+def line_chart(
+    x: FloatArray,
+    y: FloatArray,
+    error: FloatArray,
+    chosen: npt.NDArray[np.bool_],
+    label: str,
+    x_title: str,
+    y_title: str,
+) -> str:
+    """Draw a line through points with intervals, and a dot on the points that were chosen.
 
     Parameters
     ----------
-    curves : what to draw, at least one of them not empty.
+    x, y : (n,) positions of the points; ``x`` is not negative.
+    error : (n,) half the length of the interval around each point.
+    chosen : (n,) which points have a dot.
     label : what the chart shows, for screen readers.
     x_title, y_title : titles of the axes.
 
     The attributes ``data-box`` (left, right, top, bottom of the plot) and ``data-range`` (values of
     x and y at its ends) let a script turn positions into values.
     """
-    xs = np.concatenate([curve.x for curve in curves])
-    ys = np.concatenate([curve.y for curve in curves])
-    for curve in curves:
-        if curve.error is not None:
-            ys = np.r_[ys, curve.y - curve.error, curve.y + curve.error]
-    y_ticks = _ticks(float(ys.min()), float(ys.max()))
-    x_range = (0.0, float(xs.max()) or 1.0)
-    y_range = (min(y_ticks[0], float(ys.min())), max(y_ticks[-1], float(ys.max())))
-    if y_range[0] == y_range[1]:  # a single value is drawn in the middle
-        y_range = (y_range[0] - 0.5, y_range[1] + 0.5)
-    plot = _Plot((640, 340), 62, x_range, y_range)
-    parts = plot.axes(_ticks(*x_range), y_ticks, x_title, y_title)
-    for curve in curves:
-        points = [
-            (f"{plot.across(x):.1f}", f"{plot.down(y):.1f}")
-            for x, y in zip(curve.x, curve.y, strict=True)
-        ]
-        if curve.error is not None:
-            parts += [
-                f'<path class="interval" d="M{x} {plot.down(y - e):.1f}V{plot.down(y + e):.1f}"/>'
-                for (x, _), y, e in zip(points, curve.y, curve.error, strict=True)
-            ]
-        if curve.dots:
-            parts += [
-                f'<circle class="{curve.style}" cx="{x}" cy="{y}" r="4.5"/>' for x, y in points
-            ]
-        elif points:
-            line = "L".join(f"{x} {y}" for x, y in points)
-            parts.append(f'<path class="{curve.style}" d="M{line}"/>')
-    return plot.svg(parts, label)
+    x_end = float(x.max()) or 1.0
+    low, high = float((y - error).min()), float((y + error).max())
+    ticks = _ticks(low, high)
+    low, high = min(low, ticks[0]), max(high, ticks[-1])
+    if low == high:  # a single value is drawn in the middle
+        low, high = low - 0.5, high + 0.5
+
+    def across(value: float) -> float:
+        return _LEFT + (_RIGHT - _LEFT) * value / x_end
+
+    def down(value: float) -> float:
+        return _BOTTOM - (_BOTTOM - _TOP) * (value - low) / (high - low)
+
+    parts = []
+    for tick in ticks:
+        place = down(tick)
+        parts.append(f'<path class="rule" d="M{_LEFT} {place:.1f}H{_RIGHT}"/>')
+        parts.append(_text(_LEFT - 8, place + 4, _number(tick), "end"))
+    for tick in _ticks(0.0, x_end):
+        parts.append(f'<path class="rule" d="M{across(tick):.1f} {_BOTTOM}v5"/>')
+        parts.append(_text(across(tick), _BOTTOM + 21, _number(tick), "middle"))
+    parts.append(_text(_RIGHT, _HEIGHT - 6, x_title, "end"))
+    parts.append(_text(4, 16, y_title, "start"))
+    points = [f"{across(a):.1f} {down(b):.1f}" for a, b in zip(x, y, strict=True)]
+    for a, b, e in zip(x, y, error, strict=True):
+        interval = f"M{across(a):.1f} {down(b - e):.1f}V{down(b + e):.1f}"
+        parts.append(f'<path class="interval" d="{interval}"/>')
+    parts.append(f'<path class="curve" d="M{"L".join(points)}"/>')
+    for a, b in zip(x[chosen], y[chosen], strict=True):
+        parts.append(f'<circle class="chosen" cx="{across(a):.1f}" cy="{down(b):.1f}" r="4.5"/>')
+    return (
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'data-box="{_LEFT} {_RIGHT} {_TOP} {_BOTTOM}" data-range="0 {x_end:g} {low:g} {high:g}" '
+        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    )
 
 
-class _Plot:
-    """Coordinates of a chart: its box in the picture, and the values at the ends of its axes."""
-
-    def __init__(
-        self,
-        size: tuple[int, int],
-        left: int,
-        x_range: tuple[float, float],
-        y_range: tuple[float, float],
-    ) -> None:
-        self.size, self.x_range, self.y_range = size, x_range, y_range
-        self.left, self.right, self.top, self.bottom = left, size[0] - 22, 34, size[1] - 52
-
-    def across(self, x: float) -> float:
-        low, high = self.x_range
-        return self.left + (self.right - self.left) * (x - low) / (high - low)
-
-    def down(self, y: float) -> float:
-        low, high = self.y_range
-        return self.bottom - (self.bottom - self.top) * (y - low) / (high - low)
-
-    def axes(
-        self, x_ticks: Sequence[float], y_ticks: Sequence[float], x_title: str, y_title: str
-    ) -> list[str]:
-        """Return rules, ticks and titles."""
-        parts = []
-        for tick in y_ticks:
-            y = self.down(tick)
-            parts.append(f'<path class="rule" d="M{self.left} {y:.1f}H{self.right}"/>')
-            text = f'<text x="{self.left - 8}" y="{y + 4:.1f}" class="end">{_number(tick)}</text>'
-            parts.append(text)
-        for tick in x_ticks:
-            x, y = self.across(tick), self.bottom + 21
-            parts.append(f'<path class="rule" d="M{x:.1f} {self.bottom}v5"/>')
-            parts.append(f'<text x="{x:.1f}" y="{y}" class="middle">{_number(tick)}</text>')
-        x, y = self.right, self.size[1] - 6
-        parts.append(f'<text x="{x}" y="{y}" class="end">{escape(x_title)}</text>')
-        parts.append(f'<text x="4" y="16">{escape(y_title)}</text>')
-        return parts
-
-    def svg(self, parts: Sequence[str], label: str) -> str:
-        (x0, x1), (y0, y1) = self.x_range, self.y_range
-        return (
-            f'<svg class="chart" viewBox="0 0 {self.size[0]} {self.size[1]}" role="img" '
-            f'data-box="{self.left} {self.right} {self.top} {self.bottom}" '
-            f'data-range="{x0:g} {x1:g} {y0:g} {y1:g}" '
-            f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
-        )
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{anchor}">{escape(text)}</text>'
 
 
 def _picture(height: int, width: int, label: str, content: str, grid: bool = False) -> str:

@@ -15,7 +15,7 @@ from noisyor.inference.max_product import method_for
 from noisyor.inference.sampling import LogProbability, log_probability
 from noisyor.io.model_file import metrics_of, number_curve
 from noisyor.model.network import Network
-from noisyor.report.charts import Curve, line_chart
+from noisyor.report.charts import line_chart
 from noisyor.report.inputs import Model, Words, same_data
 from noisyor.search.cover import draw_rows
 
@@ -61,11 +61,7 @@ def explain_rows(
     """
     n_rows = round(observations.total_weight)
     number = _spread(observations, max_rows)
-    chosen = observations
-    if observations.weights is not None:
-        chosen = observations.with_weights(None).take(number)
-    elif len(number) < n_rows:
-        chosen = observations.take(number)
+    chosen = observations.with_weights(None).take(number)
     method = method_for(network)
     posterior = explain(network, chosen, method, engine=engine, progress=progress)
     independent = float(independent_columns(observations).log_probability(chosen).mean())
@@ -81,7 +77,12 @@ def _spread(observations: Observations, max_rows: int) -> LongArray:
     kept = max(1, min(n_rows, max_rows, by_ones))
     if weights is not None:
         return draw_rows(weights, kept, np.random.default_rng(0))
-    return np.unique(np.linspace(0, n_rows - 1, kept).round().astype(np.int64))
+    return spread(n_rows, kept)
+
+
+def spread(n: int, most: int) -> LongArray:
+    """Return at most ``most`` of the numbers 0 .. n - 1, spread evenly."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
 def fit_section(
@@ -95,8 +96,7 @@ def fit_section(
     log_p = None
     if explained is not None and with_log_p:
         rows = explained.observations
-        some = np.linspace(0, rows.n_rows - 1, min(rows.n_rows, _LOG_P_ROWS)).round()
-        log_p = log_probability(model.network, rows.take(np.unique(some.astype(np.int64))))
+        log_p = log_probability(model.network, rows.take(spread(rows.n_rows, _LOG_P_ROWS)))
     return {
         "bounds": _score_lines(model, words, explained, log_p, metrics),
         "metrics": [
@@ -162,11 +162,11 @@ def _numbers(model: Model, words: Words) -> dict[str, Any] | None:
         return None
     best = int(curve.n_components[curve.log_p.argmax()])
     label = f"Validation log p by number of {words.causes}; {curve.chosen} were chosen"
-    at = curve.n_components == curve.chosen
-    every = Curve("curve", curve.n_components, curve.log_p, error=curve.standard_error)
-    chosen = Curve("chosen", curve.n_components[at], curve.log_p[at], dots=True)
     svg = line_chart(
-        [every, chosen],
+        curve.n_components,
+        curve.log_p,
+        curve.standard_error,
+        curve.n_components == curve.chosen,
         label,
         x_title=f"number of {words.causes}",
         y_title=f"log p of validation {words.rows}, nats",

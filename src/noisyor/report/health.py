@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from noisyor._util.arrays import FloatArray, LongArray
 from noisyor.model.forward import edge_matrix
 from noisyor.model.network import Network
+from noisyor.report.inputs import percent
 
 WEAK = 0.05
 """An edge with a smaller success probability than this is ignored."""
@@ -46,19 +47,15 @@ def find_dead(
     faults: dict[int, str] = {}
     for number, (strong, often) in enumerate(zip(strength, rate, strict=True)):
         if strong < WEAK:
-            reason = f"switches nothing on: its strongest effect succeeds in {_percent(strong)}"
+            reason = f"switches nothing on: its strongest effect succeeds in {percent(strong)}"
         elif uses is not None and uses[number] == 0:
-            reason = f"on in none of {n_rows:,} {rows}, expected in {_percent(often)}"
+            reason = f"on in none of {n_rows:,} {rows}, expected in {percent(often)}"
         elif uses is None and often < RARE:
-            reason = f"almost never on: expected in {_percent(often)} of {rows}"
+            reason = f"almost never on: expected in {percent(often)} of {rows}"
         else:
             continue
         faults[number] = reason
     return faults
-
-
-def _percent(share: float) -> str:
-    return "under 0.01 %" if share < 1e-4 else f"{100 * share:.3g} %"
 
 
 def find_duplicates(success: Any, skip: Iterable[int]) -> list[list[int]]:

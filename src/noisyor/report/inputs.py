@@ -57,26 +57,23 @@ WORDS: dict[Kind, Words] = {
 def read_model(path: Path) -> Model:
     """Read a model file; the kind comes from its metadata, else from the network."""
     network, metadata = load_model(path)
-    kind = kind_of(network)
-    for known in get_args(Kind):
-        # A file may claim anything; only a convolutional network can be drawn as features.
-        if metadata.get("kind") == known != "features":
-            kind = known
-    return Model(network, metadata, kind, Path(path).name)
+    return Model(network, metadata, kind_of(network, metadata.get("kind")), Path(path).name)
 
 
 def model_of(model: Any) -> Model:
     """Return the `Model` of a network or of a fitted estimator."""
     network = network_of(model)
-    kind = kind_of(network)
-    if kind != "features":
-        kind = getattr(model, "_kind", kind)
     metadata = dict(getattr(model, "provenance_", {}))
+    kind = kind_of(network, getattr(model, "_kind", None))
     return Model(network, metadata, kind, type(model).__name__)
 
 
-def kind_of(network: Network) -> Kind:
-    """Return the kind of a model from its structure alone."""
+def kind_of(network: Network, claimed: object = None) -> Kind:
+    """Return the kind of a model: the one that is claimed, or else that of its structure."""
+    # A file may claim anything; only a convolutional network can be drawn as features.
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    if claimed in kinds and claimed != "features":
+        return kinds[kinds.index(claimed)]
     if isinstance(network.layout, ConvolutionalLayout):
         return "features"
     return "topics" if network.n_layers > 1 else "factors"
@@ -164,19 +161,14 @@ def count(number: int, singular: str, plural: str) -> str:
     return f"{number:,} {singular if number == 1 else plural}"
 
 
-_TITLES = {
-    "created": "Created",
-    "kind": "Kind",
-    "data.rows": "Training rows",
-    "data.columns": "Training columns",
-    "data.ones": "Ones in the training data",
-    "data.missing": "Missing values",
-    "data.sha256": "Fingerprint of the training data (SHA-256)",
-    "data.source": "Training data from",
-    "versions.noisyor": "Version of noisyor",
-    "versions.numpy": "Version of NumPy",
-    "versions.python": "Version of Python",
-}
+def percent(share: float) -> str:
+    """Format a share in percent without meaningless digits."""
+    value = 100 * share
+    if 0 < value < 0.1:
+        return "under 0.1\u00a0%"
+    if 99.5 <= value < 100:
+        return "over 99\u00a0%"
+    return f"{value:.1f}\u00a0%" if value < 9.95 else f"{value:.0f}\u00a0%"
 
 
 def same_data(metadata: Mapping[str, Any], fingerprint: str) -> bool:
@@ -186,24 +178,22 @@ def same_data(metadata: Mapping[str, Any], fingerprint: str) -> bool:
 
 def provenance_rows(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the metadata as a flat list of titles and values, without curve and metrics."""
-    rows: list[tuple[str, str]] = []
     first = [name for name in ("created", "kind", "data", "settings") if name in metadata]
     rest = [name for name in metadata if name not in (*first, "curve", "metrics")]
+    rows = []
     for name in [*first, *rest]:
-        _flatten(metadata[name], name, rows)
+        parts = metadata[name] if isinstance(metadata[name], Mapping) else {"": metadata[name]}
+        for key, value in parts.items():
+            title = ": ".join(part for part in (name, str(key)) if part not in ("", "settings"))
+            if value not in (None, {}):
+                rows.append((title.replace("_", " "), _shown(value)))
     return rows
 
 
-def _flatten(value: Any, path: str, rows: list[tuple[str, str]]) -> None:
-    if isinstance(value, Mapping) and value:
-        for key, inner in value.items():
-            _flatten(inner, f"{path}.{key}" if path else str(key), rows)
-        return
-    if value is None or value == {}:
-        return
+def _shown(value: Any) -> str:
+    """Return a value of the metadata as a short text."""
     if isinstance(value, int) and not isinstance(value, bool):
         text = f"{value:,}"
     else:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    title = _TITLES.get(path) or path.removeprefix("settings.").replace("_", " ").replace(".", ": ")
-    rows.append((title, text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"))
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

@@ -140,28 +140,20 @@ def _words(region: Region, x: float, y: float, radius: float, smallest: float) -
         size = _fitting_size(lines, radius)
         if size >= smallest:
             return _text(lines, x, y, size)
-    # Not even one name fits: show as much of the first as possible.
-    for count in (3, 2, 1) if region.words else ():
-        letters = int(_chord(count, 0, smallest, radius) / (_LETTER * smallest))
-        if letters >= _MIN_LETTERS:
-            lines = textwrap.wrap(region.words[0], letters)
-            if len(lines) > count:
-                lines = [*lines[: count - 1], lines[count - 1][: letters - 1] + "…"]
-            return _text(lines, x, y, smallest)
     return ""
 
 
 def _line_choices(words: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yield all words, then fewer, each time also with long words broken into several lines."""
+    """Yield lines of all words, of fewer, and at last of a part of the first word."""
     for count in range(len(words), 0, -1):
         yield list(words[:count])
-        broken = [
-            line
-            for word in words[:count]
-            for line in textwrap.wrap(word, _MAX_LINE, break_long_words=False) or [word]
-        ]
-        if len(broken) > count:
-            yield broken
+        yield [line for word in words[:count] for line in textwrap.wrap(word, _MAX_LINE)]
+    for letters in range(_MAX_LINE - 1, _MIN_LETTERS - 1, -1):
+        for count in (3, 2, 1) if words else ():
+            lines = textwrap.wrap(words[0], letters)
+            if len(lines) > count:
+                lines = [*lines[: count - 1], lines[count - 1][: letters - 1] + "…"]
+            yield lines
 
 
 def _fitting_size(lines: list[str], radius: float) -> float:

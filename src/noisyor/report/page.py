@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisyor._util.files import check_folder, check_target, make_folder, real_path, write_text
+from noisyor._util.files import check_folder, check_target, real_path, write_text
 from noisyor._util.validation import check_count
 from noisyor._version import __version__
 from noisyor.engines.contract import EngineLike
@@ -18,7 +18,7 @@ from noisyor.explanation.odd import odd_rows
 from noisyor.io.model_file import metrics_of
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.report.baseline import MIN_ROWS, baseline_section, compare_with_mixture
-from noisyor.report.fit_quality import ExplainedRows, explain_rows, fit_section
+from noisyor.report.fit_quality import ExplainedRows, explain_rows, fit_section, spread
 from noisyor.report.inputs import (
     Model,
     describe,
@@ -134,7 +134,7 @@ def write_report(
         engine=engine,
         progress=progress,
     )
-    make_folder(target.parent)
+    target.parent.mkdir(parents=True, exist_ok=True)
     write_text(target, page.html)
     return {"page": str(target), "bytes": target.stat().st_size, **page.summary}
 
@@ -242,8 +242,7 @@ def _odd_rows(
     network = model.network
     if rows is None or explained is None or network.n_edges > _MAX_ODD_EDGES:
         return None
-    some = np.linspace(0, len(explained.number) - 1, min(len(explained.number), _MAX_ODD)).round()
-    some = np.unique(some.astype(np.int64))
+    some = spread(len(explained.number), _MAX_ODD)
     found = odd_rows(network, explained.observations.take(some), _N_ODD, engine=engine)
     numbers, names = explained.number[some], rows.row_names
     return [

@@ -12,7 +12,7 @@ from noisyor.model.forward import visible_probability
 from noisyor.model.layout import ConvolutionalLayout
 from noisyor.model.network import Network
 from noisyor.report.charts import N_COLORS, pixel_image, shaded_image, stamped_image
-from noisyor.report.fit_quality import ExplainedRows
+from noisyor.report.fit_quality import ExplainedRows, spread
 from noisyor.report.health import success_matrix
 from noisyor.report.inputs import visible_names
 
@@ -90,8 +90,7 @@ def matrix_data(
 
     At most 400 rows, spread evenly, and the 250 most frequent columns are kept.
     """
-    n_rows = len(explained.number)
-    rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MAX_ROWS)).round().astype(np.int64))
+    rows = spread(len(explained.number), _MAX_ROWS)
     counts = explained.observations.column_counts()
     columns = np.sort(np.argsort(-counts, kind="stable")[:_MAX_COLUMNS])
     codes = cells(network, explained, rows)[:, columns]
@@ -106,16 +105,11 @@ def matrix_data(
         "rows": row_labels,
         "columns": [names[i] for i in columns.tolist()],
         "column": columns.tolist(),
-        "row_order": _row_order(states[:, causes]).tolist(),
+        # Rows with the first cause come first, among them those with the second, and so on.
+        "row_order": np.lexsort(~states[:, causes[::-1]].T).tolist(),
         "column_order": _column_order(success[causes]).tolist(),
         "on": [np.flatnonzero(line).tolist() for line in states],
     }
-
-
-def _row_order(states: npt.NDArray[np.bool_]) -> LongArray:
-    """Put rows with the first cause first, among them those with the second, and so on."""
-    keys = [~states[:, k] for k in range(states.shape[1] - 1, -1, -1)]
-    return np.lexsort(keys) if keys else np.arange(len(states))
 
 
 def _column_order(success: FloatArray) -> LongArray:
@@ -165,9 +159,8 @@ def image_entries(
 ) -> list[dict[str, Any]]:
     """Return images with the features placed on them, and with the wrong pixels."""
     height, width = network.visible_shape
-    n_images = len(explained.number)
-    n_shown = min(n_images, max(1, min(_MAX_IMAGES, _MAX_PIXELS // (height * width))))
-    chosen = np.unique(np.linspace(0, n_images - 1, n_shown).round().astype(np.int64))
+    n_shown = max(1, min(_MAX_IMAGES, _MAX_PIXELS // (height * width)))
+    chosen = spread(len(explained.number), n_shown)
     codes = cells(network, explained, chosen).reshape(-1, height, width)
     shapes = np.asarray(1.0 - network.failure_probability > 0.5)
     styles = {"ink": RECONSTRUCTED, "missed": MISSED, "extra": EXTRA, "unknown": UNKNOWN}

@@ -22,7 +22,7 @@ from noisyor.report.charts import N_COLORS, shaded_image
 from noisyor.report.explorer import cause_names, explorer_data, reach_of
 from noisyor.report.fit_quality import ExplainedRows
 from noisyor.report.health import find_dead, find_duplicates, similar_features, success_matrix
-from noisyor.report.inputs import WORDS, Model, Words, count, is_drawn
+from noisyor.report.inputs import WORDS, Model, Words, count, is_drawn, percent
 from noisyor.report.map import Region, cause_map, similarity_of
 from noisyor.report.residuals import (
     Residuals,
@@ -95,16 +95,6 @@ def _most_common(regions: list[Region], note: Callable[[Region], str]) -> str:
     if most.weight <= 0:
         return ""
     return f"The most common, “{', '.join(most.words)}”, {note(most)}."
-
-
-def percent(share: float) -> str:
-    """Format a share in percent without meaningless digits."""
-    value = 100 * share
-    if 0 < value < 0.1:
-        return "under 0.1\u00a0%"
-    if 99.5 <= value < 100:
-        return "over 99\u00a0%"
-    return f"{value:.1f}\u00a0%" if value < 9.95 else f"{value:.0f}\u00a0%"
 
 
 def cause_section(

@@ -27,7 +27,6 @@ from noisyor.serve.guard import Guard
 from noisyor.serve.subjects import MOST_LISTED, Findings, Subject
 
 _LOG = logging.getLogger("noisyor.serve")
-_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _LONGEST_TEXT = 200
 _CLOSE = {"Connection": "close"}
 """Header of responses to a request whose body was not read to its end."""
@@ -52,15 +51,15 @@ class Limits(NamedTuple):
 def make_app(subject: Subject, limits: Limits | None = None) -> Starlette:
     """Return the application that answers for a model."""
     api = _Api(subject, Limits() if limits is None else limits)
-    style = asset("base.css")
+    style = asset("base.css") + _static("page.css")
     routes = [
-        Route("/", _file("page.html")),
-        Route("/page.js", _file("page.js")),
-        Route("/page.css", _file("page.css", style)),
-        Route("/icon.svg", _file("icon.svg")),
-        Route("/api", _file("api.html")),
-        Route("/api.js", _file("api.js")),
-        Route("/openapi.json", _openapi()),
+        Route("/", _page(_static("page.html"), "text/html")),
+        Route("/page.js", _page(_static("page.js"), "text/javascript")),
+        Route("/page.css", _page(style, "text/css")),
+        Route("/icon.svg", _page(_static("icon.svg"), "image/svg+xml")),
+        Route("/api", _page(_static("api.html"), "text/html")),
+        Route("/api.js", _page(_static("api.js"), "text/javascript")),
+        Route("/openapi.json", _page(_openapi(), "application/json")),
         Route("/health", api.health),
         Route("/api/model", api.model),
         Route("/api/findings", api.findings),
@@ -241,27 +240,21 @@ async def _failed(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "something went wrong in the server; see its terminal"}, 500)
 
 
-def _openapi() -> Callable[[Request], Any]:
-    """Return a route that answers with the OpenAPI document of this version."""
-    document = json.loads(_static("openapi.json"))
-    document["info"]["version"] = __version__
-
-    async def answer(request: Request) -> Response:
-        return JSONResponse(document)
-
-    return answer
-
-
 def _static(name: str) -> str:
     return (resources.files("noisyor.serve") / "static" / name).read_text(encoding="utf-8")
 
 
-def _file(name: str, before: str = "") -> Callable[[Request], Any]:
-    """Return a route that answers with a file of the folder ``static``."""
-    text = _static(name)
-    kind = _TYPES[name.rpartition(".")[2]]
+def _openapi() -> str:
+    """Return the OpenAPI document of this version."""
+    document = json.loads(_static("openapi.json"))
+    document["info"]["version"] = __version__
+    return json.dumps(document)
+
+
+def _page(content: str, kind: str) -> Callable[[Request], Any]:
+    """Return a route that always answers with the same content."""
 
     async def answer(request: Request) -> Response:
-        return Response(before + text, media_type=kind)
+        return Response(content, media_type=kind)
 
     return answer

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -85,28 +86,17 @@ class NetworkSubject:
             "exact": ranking.exact,
             "causes": [
                 {
-                    "id": cause.index,
-                    "name": cause.name,
-                    "probability": cause.probability,
-                    "error": cause.error,
-                    "base": cause.base,
-                    "explains": [
-                        {**self._named(item.index), "share": item.share} for item in cause.explains
-                    ],
+                    **_record(cause),
+                    "explains": [_record(item) for item in cause.explains],
                     "against": [],
                 }
                 for cause in ranking.causes[:top]
             ],
             "unexplained": list(ranking.unexplained),
-            "likely": [
-                {**self._named(one.index), "probability": one.probability, "base": one.base}
-                for one in found.likely[:top]
-            ],
+            "likely": [_record(one) for one in found.likely[:top]],
             "questions": [
                 {
-                    **self._named(one.index),
-                    "gain": one.gain,
-                    "probability": one.probability,
+                    **_record(one),
                     "if_present": dict(zip(("cause", "probability"), one.if_present, strict=True)),
                     "if_absent": dict(zip(("cause", "probability"), one.if_absent, strict=True)),
                 }
@@ -127,21 +117,7 @@ class NetworkSubject:
             shifts = cause_shifts(
                 self.network, self._row(findings), before, after, rivalry=state == "present"
             )
-            changes.append(
-                {
-                    "if": state,
-                    "shifts": [
-                        {
-                            "id": shift.index,
-                            "name": shift.name,
-                            "before": shift.before,
-                            "after": shift.after,
-                            "explained_away_by": shift.explained_away_by,
-                        }
-                        for shift in shifts
-                    ],
-                }
-            )
+            changes.append({"if": state, "shifts": [_record(shift) for shift in shifts]})
         return {"finding": self._named(finding), "now": now, "changes": changes}
 
     def _ask(self, findings: Findings) -> NextQuestion:
@@ -162,6 +138,12 @@ class NetworkSubject:
     def _is_drawn(self) -> bool:
         """Return whether there is an image to draw."""
         return len(self.network.visible_shape) == 2 and self.network.n_visible <= _MOST_PIXELS
+
+
+def _record(one: Any) -> Answer:
+    """Return the fields of a cause, finding or shift, with its index as ``id``."""
+    rest = {name: value for name, value in vars(one).items() if name not in ("index", "in_best")}
+    return {"id": one.index, **rest}
 
 
 def load_subject(path: Path) -> NetworkSubject:

@@ -25,11 +25,8 @@ class Findings(NamedTuple):
     def states_of(self, finding: int) -> tuple[FindingState, list[FindingState]]:
         """Return the state of a finding, and the other possible states."""
         every: tuple[FindingState, ...] = ("unknown", "present", "absent")
-        now: FindingState = "unknown"
-        if finding in self.present:
-            now = "present"
-        elif finding in self.absent:
-            now = "absent"
+        known: FindingState = "present" if finding in self.present else "absent"
+        now = known if finding in (*self.present, *self.absent) else "unknown"
         return now, [state for state in every if state != now]
 
     def but(self, finding: int, state: FindingState) -> Findings:

@@ -11,19 +11,17 @@ import numpy as np
 from scipy import sparse
 
 from noisyor._util.arrays import AnyArray
-from noisyor._util.files import reading
+from noisyor._util.files import located, reading
 from noisyor.data.chunks import check_numeric, open_parquet, reading_parquet, sparse_block
 from noisyor.data.observations import Observations, reader_for
 from noisyor.errors import InvalidDataError, MissingExtraError
+from noisyor.tables.hints import columns_hint, number_hint, role_hint
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import (
     Cells,
     Table,
-    columns_hint,
     distinct_names,
     find_roles,
-    number_hint,
-    role_hint,
     weight_of,
     weighted_table,
 )
@@ -64,11 +62,10 @@ def read_npz(path: Path, options: ReadOptions, columns: Sequence[str] | None = N
             if isinstance(value, np.ndarray):
                 arrays[name] = value
         if not arrays:
-            sheet = {"[Content_Types].xml", "content.xml"} & set(file.files)
-            what = "it is an office document, save the table as CSV" if sheet else "unpack it"
-            if any(name.endswith(".npy") for name in file.zip.namelist()):
-                what = "only Python objects, save numbers"
-            raise InvalidDataError(f"{path} holds no arrays: {what}")
+            raise InvalidDataError(
+                f"{path} holds no arrays of numbers; unpack an archive, save a table of an office "
+                "program as CSV"
+            )
         if set(arrays) >= _SPARSE_ARRAYS:
             return array_table(sparse.load_npz(path), path, options, arrays)
     chosen = _choose({name: array.shape for name, array in arrays.items()}, options, path)
@@ -115,12 +112,10 @@ def _choose(shapes: Mapping[str, tuple[int, ...]], options: ReadOptions, path: P
     ] or [name for name, shape in shapes.items() if len(shape) >= 2]
     if len(matrices) == 1:
         return matrices[0]
-    if not matrices:
-        raise InvalidDataError(f"{path}: no matrix among its arrays ({', '.join(sorted(shapes))})")
-    first, *_ = sorted(matrices)
-    listed = ", ".join(f"{name} {shapes[name]}" for name in sorted(matrices)[:8])
+    first = min(matrices or shapes, default="NAME")
+    listed = ", ".join(f"{name} {shapes[name]}" for name in sorted(shapes)[:8]) or "none"
     raise InvalidDataError(
-        f"{path} holds several matrices: {listed}; ReadOptions(variable={first!r}) chooses one"
+        f"{path}: one matrix is expected, got {listed}; ReadOptions(variable={first!r}) chooses one"
     )
 
 
@@ -134,10 +129,6 @@ def array_table(
     """
     if array.dtype.kind not in "biuf":
         raise InvalidDataError(f"{where}: expected numbers, got values of type {array.dtype}")
-    if 0 in array.shape:
-        raise InvalidDataError(f"{where} holds no rows (its shape is {array.shape})")
-    if array.ndim < 2:
-        raise InvalidDataError(f"{where}: expected a matrix, got shape {array.shape}")
     is_matrix = array.ndim == 2
     if is_matrix and options.transpose:
         array = array.T
@@ -159,11 +150,9 @@ def _read_numbers(
         else:
             numbers = numbers.copy()
             numbers.data = cells.recode(numbers.data)
-    try:
+    with located(where):
         reader = reader_for(numbers)._replace(names=names if names is None else tuple(names))
         return Observations.from_reader(reader, hint=number_hint)
-    except InvalidDataError as error:
-        raise InvalidDataError(f"{where}, {error}") from error
 
 
 def _labels_of(
@@ -173,10 +162,8 @@ def _labels_of(
     for name in wanted:
         array = None if labels is None else labels.get(name)
         if array is not None and array.dtype.kind in "US" and array.shape == (length,):
-            return tuple(
-                item.decode("latin-1") if isinstance(item, bytes) else str(item)
-                for item in array.tolist()
-            )
+            texts = np.char.decode(array, "latin-1") if array.dtype.kind == "S" else array
+            return tuple(texts.tolist())
     return None
 
 
@@ -191,10 +178,14 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
     with open_parquet(path) as file, reading_parquet(path):
         schema = file.schema_arrow
         names = distinct_names(schema.names)
-        if not names:
-            raise InvalidDataError(f"{path} has no columns")
         roles = find_roles(options, names, len(names), path, columns)
-        check_numeric(schema, roles.kept, names, path, _roles_hint)
+        check_numeric(
+            schema,
+            roles.kept,
+            names,
+            path,
+            lambda bad: columns_hint({name: role_hint(name) for name in bad}),
+        )
         content = file.read()
         matrix = sparse_block(content, roles.kept, options.above)
     rows = _read_numbers(matrix, path, replace(options, above=None), [names[k] for k in roles.kept])
@@ -206,10 +197,6 @@ def read_parquet(path: Path, options: ReadOptions, columns: Sequence[str] | None
         values = content.column(roles.weights).to_pylist()
         weights = [weight_of(value, f"{path}, row {row}") for row, value in enumerate(values)]
     return weighted_table(path, rows, row_names, weights)
-
-
-def _roles_hint(names: Sequence[str]) -> str:
-    return columns_hint({name: role_hint(name) for name in names})
 
 
 # ---- images

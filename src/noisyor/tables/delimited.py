@@ -18,15 +18,14 @@ from noisyor._util.files import FORMULA_STARTS
 from noisyor._util.progress import progress_bar
 from noisyor.errors import InvalidDataError, InvalidSettingError
 from noisyor.tables.documents import TEXT_FIELD, TITLE_FIELD, Texts, rows_of_texts
+from noisyor.tables.hints import cell_hint, columns_hint
 from noisyor.tables.options import ReadOptions
 from noisyor.tables.table import (
     Cells,
     Lines,
     Table,
     as_index,
-    cell_hint,
     column_index,
-    columns_hint,
     distinct_names,
     file_lines,
     find_roles,
@@ -35,7 +34,6 @@ from noisyor.tables.table import (
     rows_of_items,
     weight_of,
     weighted_table,
-    with_usual_words,
 )
 
 _DELIMITERS = ",;\t|"
@@ -56,23 +54,15 @@ Fields = Iterator[tuple[int, list[str]]]
 def fields(lines: Lines, where: object, delimiter: str = ",") -> Fields:
     """Iterate over records: number of the first line, and fields; blank lines are left out.
 
-    Fields between commas and the like may be quoted and then hold line ends. Fields between tabs
-    are not unquoted.
+    ``lines`` begin with the first line of the file. Fields between commas and the like may be
+    quoted and then hold line ends. Fields between tabs are not unquoted.
     """
     # The library's limit is for the whole process; texts are longer than its 128 KiB.
     csv.field_size_limit(max(csv.field_size_limit(), min(sys.maxsize, 2**31 - 1)))
-    begin = 0
-
-    def texts() -> Iterator[str]:
-        nonlocal begin
-        for line_number, line in lines:
-            begin = begin or line_number
-            yield line
-
     options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if delimiter == "\t" else {}
-    reader = csv.reader(texts(), delimiter=delimiter, strict=True, **options)
+    reader = csv.reader((line for _, line in lines), delimiter=delimiter, strict=True, **options)
     while True:
-        begin = 0
+        begin = reader.line_num + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
@@ -101,9 +91,7 @@ def equally_wide(
 def _file_fields(path: Path, options: ReadOptions) -> Fields:
     """Iterate over the records of a file; the first line shows the delimiter."""
     lines = file_lines(path, options)
-    first = next(lines, None)
-    if first is None:
-        raise InvalidDataError(f"{path} is empty")
+    first = next(lines, (1, ""))
     unquoted = _QUOTED.sub("", first[1])
     delimiter = "\t" if options.format == "tsv" else max(_DELIMITERS, key=unquoted.count)
     return fields(itertools.chain([first], lines), path, delimiter)
@@ -146,8 +134,9 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
     if options.text_field is not None:
         return rows_of_texts(_texts(rows, names, width, path, options), path, options, columns)
     # A frame that was written with its row labels has no name for their column.
-    labels = 0 if names is not None and not top[0].strip() and width > 1 else None
-    roles = find_roles(options, names, width, path, columns, labels)
+    if names is not None and options.id_column is None and not top[0].strip() and width > 1:
+        options = replace(options, id_column=names[0])
+    roles = find_roles(options, names, width, path, columns)
     kept = roles.kept
     row_names: list[str] = []
     weights: list[float] = []
@@ -159,7 +148,7 @@ def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None)
             try:
                 codes += bytes(map(cells.__getitem__, row if everything else pick(row)))
             except ValueError:
-                hints = _hints_for_columns(row, rows, kept, names, cells, usual=len(codes) > 0)
+                hints = _hints_for_columns(row, rows, kept, names, cells, is_first=not codes)
                 raise InvalidDataError(f"{path}, line {line_number}, {hints}") from None
             if roles.id is not None:
                 row_names.append(row[roles.id])
@@ -232,26 +221,16 @@ def _hints_for_columns(
     kept: list[int],
     names: list[str] | None,
     cells: Cells,
-    usual: bool,
+    is_first: bool,
 ) -> str:
     """Describe the invalid values of a row, with a hint for each column."""
     size = min(_SAMPLE_ROWS, max(1, _SAMPLE_CELLS // len(row)))
     sample = [row, *(other for _, other in itertools.islice(following, size))]
-    first = next(column for column in kept if not cells.is_known(row[column]))
-    bad = [
-        column
-        for column in kept
-        if column != first and not all(cells.is_known(other[column]) for other in sample)
-    ]
-    hints = {}
-    for column in (first, *bad):
-        label = str(column) if names is None else names[column]
-        hints[label] = cell_hint(label, [other[column] for other in sample], usual)
+    bad = [k for k in kept if not all(cells.is_known(other[k]) for other in sample)]
+    label = [str(k) for k in range(len(row))] if names is None else names
+    hints = {label[k]: cell_hint(label[k], [other[k] for other in sample]) for k in bad}
     hint = columns_hint(hints, len(kept))
-    if cells.truth is None:
-        good = [column for column in kept if column not in (first, *bad)]
-        words = dict.fromkeys(other[column] for other in sample for column in good)
-        hint = with_usual_words(hint, words)
+    first = next(k for k in bad if not cells.is_known(row[k]))
     found = row[first] if len(row[first]) <= 40 else row[first][:40] + "..."
     if cells.truth is not None and "truth=" not in hint:
         hint = (
@@ -263,11 +242,11 @@ def _hints_for_columns(
             f"one field {found!r}: expected one of , ; | or a tab between columns, and tabs in the "
             "format tsv"
         )
-    if names is None and not usual:
+    if names is None and is_first:
         hint += "; if the first line names the columns, give ReadOptions(header=True)"
     if len(row) in (2, 3):
         hint += "; if each line is a row and one of its items, give ReadOptions(format='pairs')"
-    return f"column {next(iter(hints))!r}: expected {cells.expected}, got {found!r}; {hint}"
+    return f"column {label[first]!r}: expected {cells.expected}, got {found!r}; {hint}"
 
 
 # ---- lists of items, and pairs

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyor._util.files import uncompressed_name
+from noisyor._util.files import located, uncompressed_name
 from noisyor.data.columns import select_columns
 from noisyor.data.observations import Observations
 from noisyor.data.vocabulary import encode_documents, vectorize, words_of
@@ -111,15 +111,11 @@ def rows_of_texts(
             excerpts.append(_excerpt(text))
             yield text
 
-    try:
+    with located(where):
         if columns is not None:
             data = encode_documents(contents(), columns)
         else:
-            data = _with_vocabulary(contents(), where, options)
-    except InvalidDataError as error:
-        if str(error).startswith(str(where)):
-            raise
-        raise InvalidDataError(f"{where}: {error}") from error
+            data = _with_vocabulary(contents(), options)
     known = tuple(name for name in names if name is not None)
     named = known if len(known) == len(names) else None
     return Table(data, named, excerpts=tuple(excerpts))
@@ -131,7 +127,7 @@ def _excerpt(text: str) -> str:
     return line if len(line) <= _EXCERPT else line[:_EXCERPT].rsplit(" ", 1)[0] + " …"
 
 
-def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) -> Observations:
+def _with_vocabulary(texts: Iterator[str], options: ReadOptions) -> Observations:
     size = options.vocabulary or _DEFAULT_VOCABULARY
     is_english = options.stop_words == "english"
     unwanted = {word for text in options.drop for word in words_of(text)}
@@ -153,7 +149,7 @@ def _with_vocabulary(texts: Iterator[str], where: object, options: ReadOptions) 
     ][:size]
     if not kept:
         raise InvalidDataError(
-            f"{where}: no word is left for the vocabulary without numbers, stop words and words of "
+            "no word is left for the vocabulary without numbers, stop words and words of "
             "more than half of the documents; a table needs commas or tabs between its columns"
         )
     return select_columns(found.train, np.array(kept))
@@ -219,13 +215,11 @@ def json_lines(lines: Lines, path: object) -> Iterator[tuple[str, Any]]:
             ) from error
 
 
-def text_of(record: Any, field: str | None, where: str) -> str:
-    """Return the text in a field of a record, or the record itself if the field is None."""
-    text = record if field is None else field_of(record, field, where)
-    if not isinstance(text, str):
-        what = "the line" if field is None else f"field {field!r}"
-        raise InvalidDataError(f"{where}: {what} is {type(text).__name__}, expected text")
-    return text
+def text_of(value: Any, where: str) -> str:
+    """Return a value that must be a text."""
+    if not isinstance(value, str):
+        raise InvalidDataError(f"{where}: expected text, got {type(value).__name__}")
+    return value
 
 
 def field_of(record: Any, field: str, where: str) -> Any:
@@ -241,30 +235,32 @@ def field_of(record: Any, field: str, where: str) -> Any:
     return record[field]
 
 
-def _name(record: Any, options: ReadOptions, where: str) -> str | None:
-    field = options.id_column
-    if field is None or not (options.id_required or field in record):
-        return None
-    return str(field_of(record, field, where))
+def _fields(
+    records: Records, field: str | None, options: ReadOptions
+) -> Iterator[tuple[str, str | None, Any]]:
+    """Iterate over records: position, name, and the value of a field, or of the whole line."""
+    for where, record in records:
+        value = record if field is None else field_of(record, field, where)
+        name = None
+        if options.id_column is not None and (options.id_required or options.id_column in record):
+            name = str(field_of(record, options.id_column, where))
+        elif isinstance(record, dict) and field != TITLE_FIELD:
+            title = record.get(TITLE_FIELD)
+            name = title if isinstance(title, str) and title.strip() else None
+        yield where, name, value
 
 
 def _json_texts(records: Records, field: str | None, options: ReadOptions) -> Texts:
     """Iterate over documents: name and text."""
-    for where, record in records:
-        text = text_of(record, field, where)
-        name = _name(record, options, where)
-        if name is None and isinstance(record, dict) and field != TITLE_FIELD:
-            title = record.get(TITLE_FIELD)
-            name = title if isinstance(title, str) and title.strip() else None
-        yield name, text
+    for where, name, text in _fields(records, field, options):
+        yield name, text_of(text, where)
 
 
 def _tags(
     records: Records, field: str | None, options: ReadOptions
 ) -> Iterator[tuple[str | None, list[str]]]:
     """Iterate over lines: name and tags."""
-    for where, record in records:
-        tags = record if field is None else field_of(record, field, where)
+    for where, name, tags in _fields(records, field, options):
         if not isinstance(tags, list) or not all(
             isinstance(tag, str | int) and not isinstance(tag, bool) for tag in tags
         ):
@@ -272,4 +268,4 @@ def _tags(
                 f"{where}: expected a list of tags (texts); give one object or list in a line, and "
                 "a table of 0/1 fields as CSV"
             )
-        yield _name(record, options, where), [str(tag) for tag in tags]
+        yield name, [str(tag) for tag in tags]

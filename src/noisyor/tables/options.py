@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from noisyor._util.files import open_binary, uncompressed_name
-from noisyor._util.validation import COUNT, FLAG, TEXT, Rule, check_settings, choice, or_none
+from noisyor._util.validation import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    TEXT,
+    Option,
+    Rule,
+    check_settings,
+    choice,
+    or_none,
+)
 from noisyor.errors import (
     DatasetNotFoundError,
     InvalidDataError,
@@ -106,10 +116,9 @@ def format_of(path: Path, asked: str | None = None) -> str:
     if start.startswith(b"\x89PNG"):
         raise InvalidDataError(f"{path} is a single image; give the folder that holds the images")
     found = next((name for name, it in FORMATS.items() if start.startswith(it.magic)), None)
-    if asked is None and found is not None:
-        return found
     ending = ending_of(path)
-    name = asked or next((name for name, it in FORMATS.items() if ending in it.endings), None)
+    by_name = next((name for name, it in FORMATS.items() if ending in it.endings), None)
+    name = asked or found or by_name
     if name is None:
         raise InvalidSettingError(
             f"the name of {path} does not show its format; give the format, such as "
@@ -152,7 +161,7 @@ CODES = {
 def parse_truth(text: str) -> dict[str, int]:
     """Parse ``ONES/ZEROS`` or ``ONES/ZEROS/MISSING``, lists of words, to the code of each word.
 
-    The usual words for missing are added, unless the text gives them another meaning.
+    The usual words for missing are added, and those for 0 and 1 unless the words are other numbers.
     """
     groups = [{folded(word) for word in part.split(",")} for part in text.split("/")]
     if len(groups) == 3 and groups[2] == {""}:
@@ -163,10 +172,26 @@ def parse_truth(text: str) -> dict[str, int]:
             "truth is the words for 1 and those for 0, such as y/n, T/F, 2/1 or 1/0/-999 (the "
             f"third is missing); x/ says that a blank is 0; got {text!r}"
         )
-    codes = {word: code for word, code in CODES.items() if code == MISSING}
-    for words, code in zip(groups, (1, 0, MISSING), strict=False):
-        codes |= dict.fromkeys(words, code)
-    return codes
+    given = {
+        word: code for words, code in zip(groups, (1, 0, MISSING), strict=False) for word in words
+    }
+    # A usual word with another meaning, or a number such as -1, leaves open what 0 and 1 mean.
+    is_clear = all(
+        CODES.get(word, code) == code
+        and (code == MISSING or word in CODES or number_of(word) is None)
+        for word, code in given.items()
+        if word
+    )
+    usual = {word: code for word, code in CODES.items() if is_clear or code == MISSING}
+    return usual | given
+
+
+def number_of(word: str) -> float | None:
+    """Return the number that a word is, or None."""
+    try:
+        return float(word)
+    except ValueError:
+        return None
 
 
 def folded(text: str) -> str:
@@ -176,28 +201,63 @@ def folded(text: str) -> str:
 
 # ---- options of reading
 
-_RULES = {
-    "header": or_none(FLAG),
-    "encoding": TEXT,
-    "id_column": or_none(TEXT),
-    "id_required": FLAG,
-    "weights": or_none(TEXT),
-    "weights_required": FLAG,
-    "drop": Rule(
-        lambda value: isinstance(value, tuple) and all(isinstance(name, str) for name in value),
-        "a tuple of names",
+_FORMAT = Rule(  # readers may be added at run time
+    lambda value: value is None or (isinstance(value, str) and value in FORMATS),
+    ", ".join(FORMATS),
+)
+_NAMES = Rule(
+    lambda value: isinstance(value, tuple) and all(isinstance(name, str) for name in value),
+    "a tuple of names",
+)
+
+READING: dict[str, Option] = {
+    "format": Option(
+        _FORMAT,
+        "Format of DATA, if its name and content do not show it.",
+        metavar=f"[{'|'.join(FORMATS)}]",
     ),
-    "above": or_none(
-        Rule(lambda value: isinstance(value, int | float) and value == value, "a number")
+    "header": Option(
+        or_none(FLAG), "Whether the first line holds column names.  [default: guessed]", read=bool
     ),
-    "truth": or_none(TEXT),
-    "invert": FLAG,
-    "variable": or_none(TEXT),
-    "transpose": FLAG,
-    "text_field": or_none(TEXT),
-    "vocabulary": or_none(COUNT),
-    "stop_words": choice("english", "none"),
+    "id_column": Option(
+        or_none(TEXT), "Column (name, or number from 0) or JSON field that names the rows."
+    ),
+    "id_required": Option(FLAG),
+    "weights": Option(or_none(TEXT), "Column with the number of rows that each row stands for."),
+    "weights_required": Option(FLAG),
+    "drop": Option(_NAMES, "Column to leave out, or several separated by commas. Repeatable."),
+    "encoding": Option(TEXT, "Encoding of text files.  [default: utf-8]"),
+    "above": Option(
+        or_none(NUMBER),
+        "Numbers (gray levels from 0 to 1) larger than X are 1, all others 0.",
+        read=float,
+        metavar="X",
+    ),
+    "truth": Option(
+        or_none(TEXT),
+        "Words for 1 and 0, such as y/n or T/F; x/ if a blank is 0; 1/0/-999 if -999 is missing.",
+        metavar="ONE/ZERO",
+    ),
+    "invert": Option(FLAG, "Of images: dark pixels are 1.", read=bool),
+    "variable": Option(or_none(TEXT), "Array to take from a .npz or .mat file."),
+    "transpose": Option(FLAG, "The array has a column for each row.", read=bool),
+    "text_field": Option(
+        or_none(TEXT),
+        "Column or JSON field that holds the text (or the list of tags).  [default: text]",
+    ),
+    "vocabulary": Option(
+        or_none(COUNT),
+        "Words of documents to keep, the most frequent.  [default: 1000]",
+        read=int,
+        metavar="N",
+    ),
+    "stop_words": Option(
+        choice("english", "none"),
+        "Common words to leave out.  [default: english]",
+        metavar="[english|none]",
+    ),
 }
+"""Options of reading, by name: one table for `ReadOptions` and the command line."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +277,8 @@ class ReadOptions:
     drop : columns or items to leave out; a text may list several columns between commas.
     above : numbers larger than this are 1, all others 0; without it only 0 and 1 are accepted.
     truth : words for 1 and for 0, and perhaps further ones for missing, between slashes:
-        ``"y/n"``, ``"2/1"``, ``"1/0/-999"``. ``"x/"`` says that a blank is 0.
+        ``"y/n"``, ``"2/1"``, ``"1/0/-999"``. ``"x/"`` says that a blank is 0. Unless the words are
+        other numbers, 0, 1, true, false, yes and no keep their meaning.
     invert : for images: dark pixels are 1.
     variable : name of the array in an ``.npz`` or ``.mat`` file.
     transpose : the array has a column for each row.
@@ -256,8 +317,10 @@ class ReadOptions:
     stop_words: str = "english"
 
     def __post_init__(self) -> None:
-        or_none(choice(*FORMATS)).check("format", self.format)  # readers may be added at run time
-        check_settings(self, _RULES)
+        drop: Any = self.drop
+        if isinstance(drop, str | list):
+            object.__setattr__(self, "drop", (drop,) if isinstance(drop, str) else tuple(drop))
+        check_settings(self, {name: option.rule for name, option in READING.items()})
         if self.truth is not None:
             parse_truth(self.truth)
             if self.above is not None:
@@ -275,8 +338,7 @@ class ReadOptions:
     def to_json(self) -> dict[str, Any]:
         """Return the options that differ from the default, as plain JSON."""
         plain = ReadOptions()
-        changed = {k: v for k, v in asdict(self).items() if v != getattr(plain, k)}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in changed.items()}
+        return {k: v for k, v in asdict(self).items() if v != getattr(plain, k)}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> ReadOptions:
@@ -286,10 +348,7 @@ class ReadOptions:
             raise InvalidSettingError(
                 "the record has reading options that this version does not know"
             )
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in record.items()
-        }
-        return cls(**values)
+        return cls(**record)
 
 
 # ---- options that a model remembers

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from noisyor._util.arrays import AnyArray, BinaryArray
-from noisyor._util.files import open_binary
+from noisyor._util.files import located, open_binary
 from noisyor._util.progress import warn
 from noisyor.data.columns import align, require, suggest
 from noisyor.data.observations import Observations
@@ -33,6 +31,7 @@ from noisyor.tables.options import (
     ReadOptions,
     folded,
     format_of,
+    number_of,
     options_like,
     parse_truth,
 )
@@ -76,24 +75,6 @@ class Table:
 
 _MAX_CACHED = 100_000
 
-# What hints recognize: pairs of words for 1 and 0, marks beside blanks, codes of missing entries.
-_PAIRS = (
-    *(("y", "n"), ("t", "f"), ("+", "-"), ("on", "off"), ("present", "absent"), ("j", "n")),
-    *(("positive", "negative"), ("pos", "neg"), ("won", "nowin"), ("p", "a"), ("x", "o")),
-)
-_MARKS = ("x", "✓", "✔", "*", "•", "●", "+")
-_CODES_OF_MISSING = (9.0, 88.0, 99.0, 888.0, 999.0, 9999.0)
-_MAX_CODES = 12
-_MAX_LISTED = 200
-_TRUTH = re.compile(r"ReadOptions\(truth='([^']*)'\)")
-
-
-def _number(word: str) -> float | None:
-    try:
-        return float(word)
-    except ValueError:
-        return None
-
 
 class Cells(dict[str, int]):
     """Map the text of a cell to 0, 1 or `MISSING`; other texts raise a ValueError.
@@ -109,7 +90,7 @@ class Cells(dict[str, int]):
         self.above = above
         self.truth = truth
         self._codes = CODES if truth is None else parse_truth(truth)
-        pairs = ((_number(word), code) for word, code in self._codes.items())
+        pairs = ((number_of(word), code) for word, code in self._codes.items())
         self._numbers = {n: code for n, code in pairs if n is not None and not math.isnan(n)}
 
     def __missing__(self, cell: str) -> int:
@@ -123,9 +104,9 @@ class Cells(dict[str, int]):
         """What a cell may hold, for messages."""
         if self.above is not None:
             return "a number or missing"
-        if self._codes is CODES:
+        if self.truth is None:
             return "0, 1 or missing"
-        words = [word for code in (1, 0) for word, is_for in self._codes.items() if is_for == code]
+        words = [word for part in self.truth.split("/")[:2] for word in part.split(",")]
         return f"{', '.join(map(repr, words))} or missing"
 
     def is_known(self, cell: str) -> bool:
@@ -145,7 +126,7 @@ class Cells(dict[str, int]):
         if self.above is not None:
             ones = numbers > self.above
             return np.where(np.isnan(numbers), np.nan, ones) if numbers.dtype.kind == "f" else ones
-        if self._codes is CODES:
+        if self.truth is None:
             return numbers
         values = np.asarray(numbers, dtype=np.float64)
         result = values.copy()
@@ -167,177 +148,6 @@ class Cells(dict[str, int]):
             return MISSING
         number = float(CODES.get(text, text))
         return MISSING if math.isnan(number) else int(number > self.above)
-
-
-# ---- hints for other values
-
-
-def _drop_option(*names: str) -> str:
-    return f"ReadOptions(drop={names!r})"
-
-
-def role_hint(name: str) -> str:
-    """Return a hint about a column that does not hold 0 and 1."""
-    return (
-        f"if this column names the rows, give ReadOptions(id_column={name!r}); "
-        f"if it does not matter, {_drop_option(name)}"
-    )
-
-
-def number_hint(value: float, columns: Sequence[str] = ()) -> str:
-    """Return a hint about a number that is neither 0 nor 1.
-
-    ``columns`` are the names of all columns that hold such numbers, if they have names.
-    """
-    hint = "ReadOptions(above=0) turns counts into 0 and 1, another threshold other numbers"
-    if (value < 0 and value.is_integer()) or value in _CODES_OF_MISSING[3:]:
-        hint = f"if {value:g} says that it is missing, give ReadOptions(truth='1/0/{value:g}')"
-    return columns_hint(dict.fromkeys(columns, hint)) if columns else hint
-
-
-def columns_hint(hints: Mapping[str, str], n_columns: int | None = None) -> str:
-    """Combine the hints of all columns that do not hold 0 and 1, given by name, into one text.
-
-    Columns with the same remedy share it. All columns that cannot be read as 0 and 1 are listed in
-    one option to paste, unless they are all of the ``n_columns`` columns.
-    """
-    if len(hints) == 1:
-        return next(iter(hints.values()))
-    shared: dict[str, list[str]] = {}
-    for name, hint in hints.items():
-        if repr(name) not in hint:
-            shared.setdefault(hint, []).append(name)
-    parts = []
-    for hint, names in list(shared.items())[:3]:
-        few = ", ".join(map(repr, names[:3])) + " ..." * (len(names) > 3)
-        parts.append(f"for {len(names)} column{'s' * (len(names) > 1)} ({few}): {hint}")
-    words = [found[1] for hint in hints.values() if (found := _TRUTH.search(hint))]
-    is_said = len(set(words)) == 1 and any(map(_TRUTH.search, shared))
-    if words and not is_said and all(text.count("/") == 1 for text in words):
-        # In another column the same words may come in the other order.
-        pairs: dict[frozenset[str], list[str]] = {}
-        for pair in (text.split("/") for text in words):
-            pairs.setdefault(frozenset(pair), pair)
-        both = zip(*pairs.values(), strict=True)
-        ones, zeros = (list(dict.fromkeys(part)) for part in both)
-        if not set(ones) & set(zeros):
-            one, zero = ",".join(ones), ",".join(zeros)
-            parts.append(
-                f"if {one} stands for 1 and {zero} for 0, give ReadOptions(truth='{one}/{zero}'), "
-                f"in the other case ReadOptions(truth='{zero}/{one}')"
-            )
-    rest = [name for name, hint in hints.items() if not _TRUTH.search(hint)]
-    if rest and len(rest) != n_columns:
-        first = f"the first {_MAX_LISTED} of " if len(rest) > _MAX_LISTED else ""
-        count = "1 column does" if len(rest) == 1 else f"{len(rest)} columns do"
-        them = "it" if len(rest) == 1 else "them"
-        option = _drop_option(*rest[:_MAX_LISTED])
-        parts.append(f"{first}{count} not hold 0 and 1, {option} leaves {them} out")
-    named = next((name for name in rest if "id_column=" in hints[name]), None)
-    if named is not None:
-        parts.append(f"if {named!r} names the rows, give ReadOptions(id_column={named!r})")
-    return "; ".join(parts) or (
-        "no column holds 0 and 1: make a 0/1 column of each value, or turn numbers above a "
-        "threshold into 1 with ReadOptions(above=...)"
-    )
-
-
-def with_usual_words(hint: str, words: Iterable[str]) -> str:
-    """Add the words of the columns that hold 0 and 1 to the option of a hint, which replaces them.
-
-    The hint is unchanged if a word would have two meanings.
-    """
-    usual = {word: CODES[word] for word in map(folded, words) if CODES.get(word, MISSING) < MISSING}
-
-    def extended(match: re.Match[str]) -> str:
-        parts = match[1].split("/")
-        there = parse_truth(match[1])
-        if any(there.get(word, code) != code for word, code in usual.items()):
-            return match[0]
-        for word, code in usual.items():
-            if word not in there:
-                parts[1 - code] += f",{word}"
-        return f"ReadOptions(truth='{'/'.join(parts)}')"
-
-    return _TRUTH.sub(extended, hint)
-
-
-def cell_hint(name: str, values: Sequence[str], usual: bool) -> str:
-    """Return a hint how to read a column whose cells are not 0 and 1.
-
-    Parameters
-    ----------
-    name : name of the column.
-    values : some of its cells.
-    usual : whether the cells before these were 0, 1 or missing.
-    """
-    known = [cell.strip() for cell in values if CODES.get(folded(cell)) != MISSING]
-    distinct = list(dict.fromkeys(known))
-    numbers = [number for number in map(_number, distinct) if number is not None]
-    drop = f"{_drop_option(name)} leaves the column out"
-    if numbers and len(numbers) == len(distinct):
-        return _hint_of_numbers(name, len(known), numbers, usual, drop)
-    as_written = {word.lower(): word for word in distinct}
-    lower = set(as_written)
-    if len(lower) == 1 and lower <= set(_MARKS) and len(known) < len(values):
-        mark = distinct[0]
-        return f"ReadOptions(truth='{mark}/') says that {mark!r} is 1 and a blank is 0"
-    for pair in _PAIRS:
-        if lower == set(pair) or (len(known) < 3 and lower <= set(pair)):
-            upper = distinct[0].isupper()
-            yes, no = (as_written.get(word, word.upper() if upper else word) for word in pair)
-            return f"ReadOptions(truth='{yes}/{no}') says that {yes!r} is 1 and {no!r} is 0"
-    strange = [word for word in distinct if folded(word) not in CODES]
-    is_plain = not any(set(word) & set("/,'") for word in lower)
-    if len(strange) == 1 and len(distinct) > 2:
-        if is_plain and len(distinct) == 3:
-            # The same for every column, so that columns share it.
-            one, zero = sorted((word for word in distinct if word != strange[0]), key=_as_one)
-            truth = f"ReadOptions(truth='{one}/{zero}/{strange[0]}')"
-            return f"correct {strange[0]!r}, or if it says that the entry is missing, give {truth}"
-        return f"correct {strange[0]!r}, or leave the entry empty if it is unknown; {drop}"
-    if len(distinct) == 2 and len(known) > 4 and is_plain:
-        one, zero = sorted(distinct, key=_as_one)
-        return (
-            f"if {one!r} stands for 1 and {zero!r} for 0, give "
-            f"ReadOptions(truth='{one}/{zero}'), in the other case "
-            f"ReadOptions(truth='{zero}/{one}'); if it does not matter, {drop}"
-        )
-    if len(known) > 2 * len(distinct) and len(distinct) > 2:
-        few = ", ".join(map(repr, distinct[:3]))
-        return (
-            f"it has {len(distinct)} different words ({few} ...): make a 0/1 column of each; {drop}"
-        )
-    return role_hint(name)
-
-
-def _as_one(word: str) -> int:
-    """Return a key that sorts words from those that may mean 1 to those that may mean 0."""
-    return {1: 0, 0: 2}.get(CODES.get(folded(word), MISSING), 1)
-
-
-def _hint_of_numbers(name: str, n_cells: int, numbers: list[float], usual: bool, drop: str) -> str:
-    """Return the hint for a column of these distinct numbers."""
-    odd = sorted(number for number in numbers if number not in (0.0, 1.0))
-    whole = all(number.is_integer() for number in numbers)
-    in_turn = all(after == before + 1 for before, after in pairwise(numbers))
-    if whole and len(numbers) == n_cells > 2 and (in_turn or n_cells > 19):
-        return role_hint(name)
-    if len(odd) == 1 and (odd[0] < 0 or odd[0] in _CODES_OF_MISSING):
-        hint = f"if {odd[0]:g} says that it is missing, give ReadOptions(truth='1/0/{odd[0]:g}')"
-        may_be_zero = odd[0] == -1.0 and 0.0 not in numbers
-        return "if -1 stands for 0, give ReadOptions(truth='1/-1'); " * may_be_zero + hint
-    if set(numbers) == {1.0, 2.0} and not (usual and 0.0 in numbers):
-        return (
-            "if 2 stands for 1 and 1 for 0, give ReadOptions(truth='2/1'), in the other case "
-            "ReadOptions(truth='1/2')"
-        )
-    if len(odd) > _MAX_CODES and 0.0 not in numbers:
-        return f"it has numbers from {odd[0]:g} to {odd[-1]:g}, none of them 0: {drop}"
-    if min(numbers) > 0 and not usual:
-        middle = f"{(min(numbers) + max(numbers)) / 2:g}"
-        return f"ReadOptions(above={middle}) makes numbers above {middle} 1 and the others 0"
-    return "ReadOptions(above=0) turns numbers into 0 and 1"
 
 
 # ---- lines of text files
@@ -369,13 +179,11 @@ def text_lines(
     """
     for line_number, raw in enumerate(stream, 1):
         if line_number == 1:
-            if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise InvalidDataError(f"{where} is written in UTF-16; save it as UTF-8")
             raw = raw.removeprefix(b"\xef\xbb\xbf")
         if b"\0" in raw:
             raise InvalidDataError(
-                f"{where}, line {line_number}: a zero byte; this is not a text file, "
-                "save a table as CSV"
+                f"{where}, line {line_number}: a zero byte; this is not a text file or is written "
+                "in UTF-16; save a table as CSV, and text as UTF-8"
             )
         try:
             yield line_number, raw.decode(encoding)
@@ -404,7 +212,6 @@ def find_roles(
     width: int,
     where: object,
     wanted: Sequence[str] | None = None,
-    labels: int | None = None,
 ) -> Roles:
     """Find the roles of columns.
 
@@ -415,10 +222,8 @@ def find_roles(
     width : number of columns.
     where : names the file in errors.
     wanted : names of a model's columns. If given, only these are kept.
-    labels : index of a column that names the rows if the options do not give one.
     """
     row_names = role_index(options.id_column, options.id_required, names, width, str(where), wanted)
-    row_names = labels if row_names is None else row_names
     place = f"{where}: column of weights"
     weights = role_index(options.weights, options.weights_required, names, width, place, wanted)
     left_out = {row_names, weights}
@@ -430,13 +235,10 @@ def find_roles(
             raise InvalidDataError(f"{where}: drop: {needed[0]!r} is a column of the model")
         kept = [k for k, name in enumerate(names) if name in chosen and k not in left_out]
         return Roles(row_names, weights, kept)
-    known = {} if names is None else {name: k for k, name in enumerate(names)}
+    known = set(names or ())
     for entry in options.drop:
-        for part in [entry] if entry in known else entry.split(","):
-            index = known.get(part)
-            if index is None:
-                index = column_index(part.strip(), names, width, f"{where}: drop")
-            left_out.add(index)
+        parts = [entry] if entry in known else [part.strip() for part in entry.split(",")]
+        left_out |= {column_index(part, names, width, f"{where}: drop") for part in parts}
     kept = [k for k in range(width) if k not in left_out]
     if not kept:
         raise InvalidDataError(f"{where}: no column is left")
@@ -530,10 +332,8 @@ def weighted_table(
     if not len(counted):
         raise InvalidDataError(f"{where}: all rows have weight 0, none is left")
     names = None if names is None else tuple(names[row] for row in counted.tolist())
-    try:
+    with located(where):
         kept = observations.take(counted).with_weights(np.asarray(weights)[counted])
-    except InvalidDataError as error:
-        raise InvalidDataError(f"{where}: {error}") from error
     return Table(kept, names)
 
 
@@ -629,8 +429,6 @@ def read_table(
         if setting not in known:
             hint = suggest(setting, known) or f"; there are {', '.join(known)}"
             raise InvalidSettingError(f"read_table has no option {setting!r}{hint}")
-    if isinstance(drop := settings.get("drop"), str | list):
-        settings["drop"] = (drop,) if isinstance(drop, str) else tuple(drop)
     options = replace(options or ReadOptions(), **settings)
     if not isinstance(path, str | os.PathLike):
         raise InvalidDataError(

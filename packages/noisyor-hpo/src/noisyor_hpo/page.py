@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jinja2
 
-from noisyor._util.files import check_folder, check_target, make_folder, write_text
+from noisyor._util.files import check_folder, check_target, write_text
 from noisyor_hpo import __version__
 from noisyor_hpo.phenopackets import Patient
 from noisyor_hpo.ranking import DiseaseFinding, DiseaseRanking, NextFinding, RankedDisease
@@ -65,7 +65,7 @@ def write_diagnosis_page(
 ) -> None:
     """Write the page of some patients; see `diagnosis_page`."""
     page = diagnosis_page(cases, about)
-    make_folder(out.parent)
+    out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, page)
 
 
