@@ -50,29 +50,9 @@ Records = Iterable[tuple[str, Any]]
 # ---- documents
 
 
-_SHOWN_LINES, _DELIMITERS = 100, ",;\t"
-"""Number of lines that show whether a file holds documents, and what separates other fields."""
-
-
 def read(path: Path, options: ReadOptions, columns: Sequence[str] | None = None) -> Table:
     """Read a file with a document in each line, or a folder of text files."""
     return rows_of_texts(_texts(path, options), path, options, columns)
-
-
-def check_documents(path: Path, options: ReadOptions) -> None:
-    """Reject a file whose lines look like fields, although its name ends in .txt."""
-    lines = [line.strip() for _, line in itertools.islice(file_lines(path, options), _SHOWN_LINES)]
-    for delimiter in _DELIMITERS:
-        divided = [line for line in lines if delimiter in line]
-        # In sentences a space follows the comma.
-        sentences = [line for line in divided if f"{delimiter} " in line]
-        if len(divided) > 0.3 * len(lines) and len(sentences) < 0.1 * len(divided):
-            raise InvalidDataError(
-                f"{path}: expected a document in each line, got fields separated by "
-                f"{delimiter!r}; give ReadOptions(format='csv') for a table, "
-                "ReadOptions(format='baskets') for lists of items, or "
-                "ReadOptions(format='text') for documents"
-            )
 
 
 def _texts(path: Path, options: ReadOptions) -> Texts:

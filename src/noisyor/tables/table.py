@@ -443,9 +443,7 @@ def read_table(
                 f"{path}: {setting} is an option of {', '.join(formats)} files, not of {name}"
             )
     if name == "text" and options.format is None and network is None:
-        from noisyor.tables.documents import check_documents
-
-        check_documents(path, options)
+        _check_documents(path, options)
     columns = None if network is None else network.visible_names
     found: Table = FORMATS[name].load()(path, replace(options, format=name), columns)
     table = replace(found, format=name)
@@ -476,6 +474,26 @@ def read_table(
             "blank is 0, ReadOptions(truth='1/0') that it is missing"
         )
     return table
+
+
+_SHOWN_LINES, _DELIMITERS = 100, ",;\t"
+"""Number of lines that show whether a file holds documents, and what separates other fields."""
+
+
+def _check_documents(path: Path, options: ReadOptions) -> None:
+    """Reject a file whose lines look like fields, although its name ends in .txt."""
+    lines = [line.strip() for _, line in itertools.islice(file_lines(path, options), _SHOWN_LINES)]
+    for delimiter in _DELIMITERS:
+        divided = [line for line in lines if delimiter in line]
+        # In sentences a space follows the comma.
+        sentences = [line for line in divided if f"{delimiter} " in line]
+        if len(divided) > 0.3 * len(lines) and len(sentences) < 0.1 * len(divided):
+            raise InvalidDataError(
+                f"{path}: expected a document in each line, got fields separated by "
+                f"{delimiter!r}; give ReadOptions(format='csv') for a table, "
+                "ReadOptions(format='baskets') for lists of items, or "
+                "ReadOptions(format='text') for documents"
+            )
 
 
 def read_like(
