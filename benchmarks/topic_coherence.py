@@ -5,7 +5,7 @@ words in documents that no model has seen; a pair that never occurs together has
 the share of distinct words among all words of all topics. LDA uses counts, NMF tf-idf weights,
 CorEx and noisy-OR the set of words. Words of noisy-OR are chosen by `topic_words`. Variants:
 "noisy-OR, distinctive" chooses words by the parameters of the model alone; "noisy-OR, before" does
-the same without additional candidate topics; "NMF, our words" keeps ten of NMF's twenty words by
+the same without additional candidate topics; "NMF, our words" lists ten of NMF's 80 words by
 the rule of `topic_words`; "by gain" chooses words by p(w | t) log(p(w | t) / p(w)).
 
 The recipe was chosen on training documents of the corpora in `CHOSEN_ON`. With `--titles`, the
@@ -31,7 +31,7 @@ import numpy as np
 
 import noisyor as nor
 from noisyor.data.vocabulary import words_of
-from noisyor.model.names import Togetherness, distinctive_visibles, topic_words
+from noisyor.model.names import coherent_words, distinctive_visibles, topic_words
 from noisyor.search.starts import start_from_topics
 from noisyor.tables import ReadOptions
 from noisyor.tables.documents import rows_of_texts
@@ -165,8 +165,8 @@ def nmf(binary: Matrix, counts: Matrix, size: int) -> Iterator[Found]:
     model = NMF(size, init="nndsvd", max_iter=400, random_state=0).fit(weighted)
     yield Found("NMF", by_weight(model.components_))
     yield Found("NMF, by gain", by_gain(model.components_, counts))
-    more = by_weight(model.components_, 2 * WORDS)
-    yield Found("NMF, our words", Togetherness(binary).distinct_words(more, WORDS))
+    more = by_weight(model.components_, 8 * WORDS)
+    yield Found("NMF, our words", coherent_words(binary, more, WORDS))
 
 
 def lda(binary: Matrix, counts: Matrix, size: int) -> Iterator[Found]:
