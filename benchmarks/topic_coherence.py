@@ -8,9 +8,8 @@ CorEx and noisy-OR the set of words. Words of noisy-OR are chosen by `topic_word
 the same without additional candidate topics; "NMF, our words" lists ten of NMF's 80 words by
 the rule of `topic_words`; "by gain" chooses words by p(w | t) log(p(w | t) / p(w)).
 
-The recipe was chosen on training documents of the corpora in `CHOSEN_ON`. With `--titles`, the
-script measures instead how many unseen titles have a topic, and how often it is the topic of their
-abstract.
+The recipe was chosen on the corpora in `CHOSEN_ON`. With `--titles`, the script measures instead
+how many unseen titles have a topic, and how often it is the topic of their abstract.
 
     python benchmarks/topic_coherence.py --data FOLDER --out results/topic_coherence.json
 """
@@ -69,8 +68,8 @@ READ = ("noisy-OR", "NMF")
 """Models whose words are kept, to be read side by side."""
 
 CHOSEN_ON = ("Reuters", "Reuters titles", "IMDB", "arXiv titles", "20 newsgroups, subjects")
-"""Corpora on which the recipe was chosen: topics on training documents of the first and third,
-listed words also on unseen titles and subjects. All others only judge it."""
+"""Corpora on which the recipe was chosen: steps 1 to 3 on training documents of Reuters and IMDB,
+step 4 also on unseen documents of these corpora. All others only judge it."""
 
 Matrix = Any
 Topics = list[list[int]]
