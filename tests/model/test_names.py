@@ -15,6 +15,7 @@ from noisyor.errors import InvalidNetworkError, InvalidSettingError
 from noisyor.model.builders import bipartite
 from noisyor.model.names import (
     Togetherness,
+    coherent_words,
     distinctive_visibles,
     hidden_label,
     hidden_names,
@@ -144,21 +145,81 @@ def test_words_that_do_not_meet_are_struck_out(alternatives):
     assert topic_words(network, rows, 3)[0] == [0, 1, 2]
 
 
-def test_a_word_of_two_topics_is_listed_once_unless_it_fits_much_better():
-    # Words 0 to 4 occur together, and so do 4 to 8: word 4 belongs to both topics. Word 9 of the
-    # first list never occurs.
+def two_blocks(has_eighth: bool) -> np.ndarray:
+    """Words 0 to 4 occur together, and so do 4 to 8, or 8 elsewhere: word 4 belongs to both."""
     random = np.random.default_rng(3)
     rows = np.zeros((900, 10))
     kind = random.integers(0, 3, 900)
     rows[kind == 0, :5] = random.random(((kind == 0).sum(), 5)) < 0.6
     rows[kind == 1, 4:9] = random.random(((kind == 1).sum(), 5)) < 0.6
-    pairs = Togetherness(rows)
-    candidates = [[0, 1, 4, 2, 9], [5, 6, 7, 4, 8]]
-    assert pairs.words(candidates, 4)[0] == [0, 1, 4, 2]
-    assert pairs.distinct_words(candidates, 4) == [[0, 1, 4, 2], [5, 6, 7, 8]]
+    if not has_eighth:
+        rows[:, 8], rows[kind == 2, 8] = 0, 1
+    return rows
+
+
+def test_a_word_of_two_topics_is_listed_once_unless_it_fits_much_better():
+    candidates = [[0, 1, 4, 2, 9], [5, 6, 7, 4, 8]]  # word 9 never occurs
+    assert coherent_words(two_blocks(True), candidates, 4) == [[0, 1, 4, 2], [5, 6, 7, 8]]
     # If word 8 co-occurs with none of the others, word 4 is listed twice.
-    rows[:, 8], rows[kind == 2, 8] = 0, 1
-    assert Togetherness(rows).distinct_words(candidates, 4)[1] == [5, 6, 7, 4]
+    assert coherent_words(two_blocks(False), candidates, 4) == [[0, 1, 4, 2], [5, 6, 7, 4]]
+
+
+def test_words_of_a_topic_are_those_that_co_occur():
+    assert Togetherness(two_blocks(True)).words([[0, 1, 4, 2, 9]], 4) == [[0, 1, 4, 2]]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_exchange_of_two_words_improves_the_lists(seed):
+    random = np.random.default_rng(seed)
+    rows = (random.random((60, 12)) < random.uniform(0.05, 0.6, 12)).astype(float)
+    candidates = [random.permutation(12)[:8].tolist() for _ in range(3)]
+    found = coherent_words(rows, candidates, 4)
+    pairs = Togetherness(rows, lists=candidates).of(range(12))
+
+    def count(words: list[int], others: set[int]) -> float:
+        fit = sum(pairs[a, b] for a in words for b in words) / (2 * (len(words) - 1))
+        return float(fit) - 0.6 * len(others.intersection(words))
+
+    for k, ranked in enumerate(candidates):
+        assert len(found[k]) == 4
+        assert found[k] == [word for word in ranked if word in found[k]]
+        others = {word for j, words in enumerate(found) if j != k for word in words}
+        for old in found[k]:
+            for new in set(ranked) - set(found[k]):
+                changed = [*(set(found[k]) - {old}), new]
+                assert count(changed, others) <= count(found[k], others) + 1e-6
+
+
+def test_the_prior_is_that_of_the_pairs():
+    # Words i and 100 + i co-occur in a number of documents that has a gamma distribution.
+    random = np.random.default_rng(5)
+    n_pairs, n_each, n_documents = 200, 50, 2500
+    rows = np.zeros((n_documents, 2 * n_pairs))
+    lifts = random.gamma(3.0, 1.0, n_pairs)
+    for k, lift in enumerate(lifts):
+        both = min(random.poisson(lift * n_each**2 / n_documents), n_each)
+        order = random.permutation(n_documents)
+        rows[order[:n_each], k] = 1
+        rows[order[n_each - both : 2 * n_each - both], n_pairs + k] = 1
+    lists = [[k, n_pairs + k] for k in range(n_pairs)]
+    shape, rate = Togetherness(rows, lists=lists)._fitted_prior(lists)
+    assert shape / rate == pytest.approx(lifts.mean(), rel=0.15)
+    assert shape == pytest.approx(3.0, rel=0.5)
+
+
+def test_a_prior_draws_rare_pairs_to_the_mean_and_leaves_frequent_ones():
+    rows = np.zeros((2000, 4))
+    rows[:2, :2] = 1  # co-occur in both of their documents
+    rows[1000:1400, 2:] = 1
+    rows[1400:1600, 2] = 1
+    plain, drawn = Togetherness(rows), Togetherness(rows, lists=[[0, 2], [0, 3], [2, 3]])
+    assert drawn.of([0, 1])[0, 1] < plain.of([0, 1])[0, 1]
+    assert drawn.of([2, 3])[0, 1] == pytest.approx(plain.of([2, 3])[0, 1], abs=0.05)
+
+
+def test_no_lists_and_empty_lists():
+    assert coherent_words(np.eye(3), [], 2) == []
+    assert coherent_words(np.eye(3), [[], [1], [0, 1]], 2) == [[], [1], [0, 1]]
 
 
 def test_no_more_words_than_are_distinctive(alternatives):

@@ -5,6 +5,7 @@ A topic is named after words that distinguish it from others and that documents 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -12,8 +13,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.optimize import minimize
+from scipy.special import gammaln
 
-from noisyor._util.arrays import FloatArray
+from noisyor._util.arrays import BoolArray, FloatArray, LongArray
 from noisyor._util.validation import check_count
 from noisyor.data.observations import Observations
 from noisyor.errors import InvalidNetworkError
@@ -27,13 +30,13 @@ Kind = Literal["factors", "topics", "features", "network"]
 N_WORDS = 10
 """Words that are listed for a topic."""
 
-CANDIDATES_PER_WORD = 2
-"""Distinctive words that are considered for each word that is listed."""
+CANDIDATES_PER_WORD, _REPLACEMENTS_PER_WORD = 2, 8
+"""Distinctive words for each listed word: that a topic is known by, and that may be listed."""
 
-_PENALTIES, _MIN_DISTINCT = (0.0, 0.1, 0.2, 0.3, 0.4), 0.95
-"""How much more a word has to co-occur with the words of a topic, in normalized pointwise mutual
-information, if it is more distinctive of another topic: the first number with which this share of
-the listed words is distinct, or else the last. Chosen on Reuters and IMDB."""
+_REPETITION = 0.6
+"""A word is listed for a second topic only if its mean normalized pointwise mutual information with
+the other words there is higher by this than that of any other candidate. Chosen on titles of
+Reuters and arXiv."""
 
 _MAX_WORDS_IN_NAME = 3
 """Columns in the name of a cause."""
@@ -204,11 +207,13 @@ def distinctive_visibles(network: Network, n: int = N_WORDS) -> list[list[int]]:
 def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     """List for each topic the words that describe it, the most distinctive first.
 
-    The list starts with twice as many distinctive words (`distinctive_visibles`). The word that
-    co-occurs least with the others in documents is removed until ``n`` are left. Co-occurrence is
-    measured by normalized pointwise mutual information. The network alone does not show it: in
-    short texts two words of a topic may be synonyms that never occur together. If topics share many
-    words, a word is removed earlier from the lists of topics that it is less distinctive of.
+    A list starts with the most distinctive words (`distinctive_visibles`), if possible such as are
+    not more distinctive of another topic. A word counts its mean co-occurrence with the other words
+    of the list in documents, minus 0.6 if another list has it, too. As long as one of the ``8 n``
+    most distinctive words counts more than a listed word, it takes its place. So a word is in two
+    lists only if it fits both much better than any other word. Co-occurrence is measured by
+    normalized pointwise mutual information. The network alone does not show it: in short texts two
+    words of a topic may be synonyms that never occur together.
 
     Parameters
     ----------
@@ -225,13 +230,86 @@ def topic_words(network: Network, X: Any, n: int = N_WORDS) -> list[list[int]]:
     >>> nor.model.topic_words(topic, X, 2)
     [[0, 1]]
     """
-    candidates = distinctive_visibles(network, CANDIDATES_PER_WORD * n)
-    return Togetherness(X, network.n_visible).distinct_words(candidates, n)
+    candidates = distinctive_visibles(network, _REPLACEMENTS_PER_WORD * n)
+    return coherent_words(Observations.of(X, n_visible=network.n_visible), candidates, n)
 
 
-_STANDARD_DEVIATIONS = 2.0
+def coherent_words(X: Any, candidates: Sequence[Sequence[int]], n: int) -> list[list[int]]:
+    """Return up to ``n`` words of each list that co-occur in documents; see `topic_words`.
+
+    Parameters
+    ----------
+    X : binary documents (n_documents, n_words).
+    candidates : words of each topic, the most distinctive first.
+    n : words to list.
+    """
+    lists = [np.array(words, dtype=np.int64) for words in candidates]
+    pairs = Togetherness(X, lists=[words[: CANDIDATES_PER_WORD * n] for words in lists])
+    together = [pairs.of(words) for words in lists]
+    listed: Counter[int] = Counter()
+    chosen = _first_words(lists, n)
+    for words, inside in zip(lists, chosen, strict=True):
+        listed.update(words[inside].tolist())
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for words, inside, measure in zip(lists, chosen, together, strict=True):
+            while _exchange(words, inside, measure, listed):
+                is_changed = True
+    return [words[inside].tolist() for words, inside in zip(lists, chosen, strict=True)]
+
+
+def _first_words(lists: list[LongArray], n: int) -> list[BoolArray]:
+    """Mark the first words of each list, if possible such as are not nearer to the start of another
+    list."""
+    ranks: dict[int, int] = {}
+    for words in lists:
+        for rank, word in enumerate(words.tolist()):
+            ranks[word] = min(rank, ranks.get(word, rank))
+    chosen = []
+    for words in lists:
+        is_shared = [ranks[word] < rank for rank, word in enumerate(words.tolist())]
+        inside = np.zeros(len(words), dtype=np.bool_)
+        inside[np.argsort(is_shared, kind="stable")[:n]] = True
+        chosen.append(inside)
+    return chosen
+
+
+def _exchange(
+    words: LongArray, inside: BoolArray, together: FloatArray, listed: Counter[int]
+) -> bool:
+    """Exchange the listed and the other candidate whose exchange helps most, if one does.
+
+    ``listed`` has the number of lists of each word.
+    """
+    old, new = np.flatnonzero(inside), np.flatnonzero(~inside)
+    if not len(old) or not len(new):
+        return False
+    sums = together[:, old].sum(axis=1)
+    others = max(len(old) - 1, 1)
+    lost = sums[old] / others - _REPETITION * np.array([listed[w] > 1 for w in words[old].tolist()])
+    won = (sums[new][None, :] - together[np.ix_(old, new)]) / others
+    won -= _REPETITION * np.array([listed[w] > 0 for w in words[new].tolist()])
+    gain = won - lost[:, None]
+    out, into = divmod(int(np.argmax(gain)), len(new))
+    if gain[out, into] <= _LEAST_GAIN:
+        return False
+    inside[old[out]], inside[new[into]] = False, True
+    listed[int(words[old[out]])] -= 1
+    listed[int(words[new[into]])] += 1
+    return True
+
+
+_LEAST_GAIN = 1e-9
+"""Smaller gains of an exchange are rounding errors, by which words could be exchanged for ever."""
+
+
+_STANDARD_DEVIATIONS, _STANDARD_DEVIATIONS_WITH_PRIOR = 2.0, 1.0
 """Standard deviations subtracted from the number of documents in which two words co-occur. Words
 are listed because they co-occur in the training documents, so they co-occur less in others."""
+
+_LOG_PRIOR = (-7.0, 7.0)
+"""Bounds of the logarithms of the two parameters of the prior."""
 
 
 class Togetherness:
@@ -243,32 +321,42 @@ class Togetherness:
     is the present number minus two standard deviations. They may have none by chance (Poisson), and
     the measure is then -1; so rare words need more evidence.
 
+    With ``lists``, the number of co-occurrences divided by that of independent words has a gamma
+    prior with the highest likelihood for the pairs of words in these lists. The expected number is
+    then that of the posterior minus one standard deviation.
+
     Parameters
     ----------
     X : binary documents (n_documents, n_words); a document in which a word is unobserved does not
         count for pairs with that word.
     n_visible : expected number of words; None accepts any number.
+    lists : words of each topic, whose pairs determine the prior.
     """
 
-    def __init__(self, X: Any, n_visible: int | None = None) -> None:
+    def __init__(
+        self, X: Any, n_visible: int | None = None, lists: Sequence[npt.ArrayLike] = ()
+    ) -> None:
         rows = Observations.of(X, n_visible=n_visible)
         self._total = rows.total_weight
         weight = sp.diags_array(np.sqrt(rows.row_weights))
         self._ones = sp.csc_array(weight @ rows.to_csr().astype(np.float64))
         self._missing = sp.csc_array(weight @ rows.missing_csr().astype(np.float64))
+        self._shape, self._rate = 0.0, 0.0
+        self._deviations = _STANDARD_DEVIATIONS
+        if lists:
+            self._shape, self._rate = self._fitted_prior(lists)
+            self._deviations = _STANDARD_DEVIATIONS_WITH_PRIOR
 
     def of(self, columns: npt.ArrayLike) -> FloatArray:
         """Return the measure for all pairs of some words, (n, n); 0 for a word and itself."""
-        ones, missing = self._ones[:, columns], self._missing[:, columns]
-        both = (ones.T @ ones).toarray()
-        absent = (missing.T @ missing).toarray()
-        seen = self._total - np.diag(absent)[:, None] - np.diag(absent)[None, :] + absent
-        seen = np.maximum(seen, 1e-300)
-        share = np.diag(both) / np.diag(seen)
+        both, seen, share = self._counts(columns)
+        usual = seen * np.outer(share, share)
         # The standard deviation of the root of a Poisson number is about 1/2.
-        expected = np.maximum(np.sqrt(both) - 0.5 * _STANDARD_DEVIATIONS, 0.0) ** 2
-        some = -np.expm1(-expected)  # probability of at least one co-occurrence
+        least = np.sqrt(both + self._shape) - 0.5 * self._deviations
         with np.errstate(divide="ignore", invalid="ignore"):
+            expected = np.maximum(least, 0.0) ** 2 * (usual / (usual + self._rate))
+            expected = np.where(usual > 0, expected, 0.0)
+            some = -np.expm1(-expected)  # probability of at least one co-occurrence
             rate = expected / some / seen  # share of documents with both, if there are any
             found = np.log(rate / np.outer(share, share)) / -np.log(rate)
             found = some * np.where(rate < 1, found, 0.0) - (1.0 - some)
@@ -276,40 +364,49 @@ class Togetherness:
         np.fill_diagonal(found, 0.0)
         return found
 
-    def distinct_words(self, candidates: list[list[int]], n: int) -> list[list[int]]:
-        """Return the ``n`` words of each list that co-occur most; few of them are in two lists."""
-        for penalty in _PENALTIES:
-            chosen = self.words(candidates, n, penalty)
-            listed = [word for words in chosen for word in words]
-            if len(set(listed)) >= _MIN_DISTINCT * len(listed):
-                break
-        return chosen
+    def _counts(self, columns: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return documents with both words and those that show both, (n, n), and shares (n,)."""
+        ones, missing = self._ones[:, columns], self._missing[:, columns]
+        both = (ones.T @ ones).toarray()
+        absent = (missing.T @ missing).toarray()
+        seen = self._total - np.diag(absent)[:, None] - np.diag(absent)[None, :] + absent
+        seen = np.maximum(seen, 1e-300)
+        return both, seen, np.diag(both) / np.diag(seen)
 
-    def words(self, candidates: list[list[int]], n: int, penalty: float = 0.0) -> list[list[int]]:
-        """Return the ``n`` words of each list that co-occur most, in the order of the list.
+    def _fitted_prior(self, lists: Sequence[npt.ArrayLike]) -> tuple[float, float]:
+        """Return shape and rate of the gamma prior with the highest likelihood."""
+        numbers, usuals = [np.empty(0)], [np.empty(0)]
+        for words in lists:
+            both, seen, share = self._counts(words)
+            pair = np.triu_indices(len(share), 1)
+            numbers.append(both[pair])
+            usuals.append((seen * np.outer(share, share))[pair])
+        number, usual = np.concatenate(numbers), np.concatenate(usuals)
+        number, usual = number[usual > 0], usual[usual > 0]
 
-        ``penalty`` is subtracted from the co-occurrence of a word that is nearer to the start of
-        another list.
-        """
-        ranks: dict[int, int] = {}
-        for words in candidates:
-            for rank, word in enumerate(words):
-                ranks[word] = min(rank, ranks.get(word, rank))
-        chosen = []
-        for words in candidates:
-            is_shared = np.array([ranks[word] < rank for rank, word in enumerate(words)])
-            chosen.append(self._struck(words, n, penalty * is_shared))
-        return chosen
+        def loss(logs: FloatArray) -> float:
+            shape, rate = np.exp(np.clip(logs, *_LOG_PRIOR))
+            terms = gammaln(number + shape) - number * np.log(rate + usual)
+            terms += shape * np.log(rate / (rate + usual)) - gammaln(shape)
+            return -float(terms.sum())
+
+        best = minimize(loss, np.array([0.0, -1.0]), method="Nelder-Mead").x
+        shape, rate = np.exp(np.clip(best, *_LOG_PRIOR)).tolist()
+        return shape, rate
+
+    def words(self, candidates: list[list[int]], n: int) -> list[list[int]]:
+        """Return the ``n`` words of each list that co-occur most, in the order of the list."""
+        return [self._struck(words, n) for words in candidates]
 
     def mean(self, columns: list[int]) -> float:
         """Return the mean over the pairs of some words; -1 if there is no pair."""
         count = len(columns)
         return float(self.of(columns).sum() / (count * (count - 1))) if count > 1 else -1.0
 
-    def _struck(self, words: list[int], n: int, penalty: FloatArray) -> list[int]:
+    def _struck(self, words: list[int], n: int) -> list[int]:
         pairs, left = self.of(words), np.arange(len(words))
         while len(left) > n:
-            sums = pairs[np.ix_(left, left)].sum(axis=1) - penalty[left] * (len(left) - 1)
+            sums = pairs[np.ix_(left, left)].sum(axis=1)
             worst = len(left) - 1 - int(np.argmin(sums[::-1]))  # of equals the less distinctive
             left = np.delete(left, worst)
         return [words[i] for i in left]
