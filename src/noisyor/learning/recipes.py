@@ -683,7 +683,7 @@ def learn_topics(
     (2, 'log')
     """
     if n_components is not None:
-        return _flat(X, n_components, "data", method, options, held_out, engine, changes)
+        return _flat(X, n_components, method, options, held_out, engine, changes)
     sampled = isinstance(method, MeanField) and not method.local
     known = ("n_components", "n_parents", "shrink", *_OWN_KEYWORDS)
     chosen = choose_options(options, changes, _topic_defaults(sampled), known)
@@ -726,7 +726,6 @@ def learn_topics(
 def _flat(
     X: Any,
     n_components: int,
-    init: str,
     method: Method | None,
     options: TrainOptions | None,
     held_out: Any,
@@ -735,8 +734,6 @@ def _flat(
 ) -> FitResult:
     """Learn a given number of topics in one layer."""
     COUNT.check("n_components", n_components)
-    if init != "data":
-        raise InvalidSettingError(f'a number of topics needs init="data", got {init!r}')
     defaults = replace(DEFAULTS, steps=0, batch_size=1024, smoothing=1.0, parameterization="log")
     chosen = choose_options(options, changes, defaults, ("n_components", *_OWN_KEYWORDS))
     check_place(chosen.checkpoint)
@@ -747,8 +744,7 @@ def _flat(
         if network is None:
             network = _sample_topics(observations, n_components, context)
             _save_start(network, context)
-        fitted = _trained(network, observations, method, chosen, held_out, context)
-    return replace(fitted, settings={"init": init, **fitted.settings})
+        return _trained(network, observations, method, chosen, held_out, context)
 
 
 def _sample_topics(observations: Observations, n_components: int, context: Context) -> Network:

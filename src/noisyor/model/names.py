@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from noisyor._util.arrays import BoolArray, FloatArray, LongArray
@@ -375,6 +374,8 @@ class Togetherness:
 
     def _fitted_prior(self, lists: Sequence[npt.ArrayLike]) -> tuple[float, float]:
         """Return shape and rate of the gamma prior with the highest likelihood."""
+        from scipy.optimize import minimize  # not at the top: it takes long to import
+
         numbers, usuals = [np.empty(0)], [np.empty(0)]
         for words in lists:
             both, seen, share = self._counts(words)

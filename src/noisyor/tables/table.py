@@ -12,6 +12,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -482,7 +483,7 @@ _SHOWN_LINES, _DELIMITERS = 100, ",;\t"
 
 def _check_documents(path: Path, options: ReadOptions) -> None:
     """Reject a file whose lines look like fields, although its name ends in .txt."""
-    lines = [line.strip() for _, line in itertools.islice(file_lines(path, options), _SHOWN_LINES)]
+    lines = [line.strip() for _, line in islice(file_lines(path, options), _SHOWN_LINES)]
     for delimiter in _DELIMITERS:
         divided = [line for line in lines if delimiter in line]
         # In sentences a space follows the comma.
