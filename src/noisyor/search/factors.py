@@ -5,8 +5,8 @@ all of them. A run with other noise, or with another assumed flip probability, m
 every new run is refined and pruned by description length (see `noisyor.search.cover`), then
 combined with the best cover so far; the better one stays. The search ends when some restarts in a
 row added nothing. With ``objective="hamming"`` the first covers are linear factorizations and sets
-of columns instead, and later covers recombine the factors of two good ones; in every cover, factors
-are replaced while the number of wrong entries falls (`reduce_errors`).
+of columns instead, and most later covers recombine the factors of two good ones; in every cover,
+factors are replaced while the number of wrong entries falls (`reduce_errors`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from noisyor.search.cover import (
     wrong_entries,
 )
 
-_PATIENCE = {"mdl": 2, "hamming": 6}
+_PATIENCE = {"mdl": 2, "hamming": 12}
 """Number of restarts in a row without an improvement after which the search ends, by objective."""
 
 _FIRST_GUESS = 16
@@ -99,9 +99,9 @@ def search_factors(
         ``"auto"`` raises it until some are left over.
     n_restarts : number of restarts at most: of joint max-product, or with
         ``objective="hamming"`` of six covers each. The first six covers start from non-negative
-        factorizations and from sets of columns, later covers from the factors of two good covers.
+        factorizations and from sets of columns, most later ones from factors of two good covers.
     patience : stop after this many restarts in a row that added nothing; default 2, with
-        ``objective="hamming"`` 6.
+        ``objective="hamming"`` 12.
     objective : ``"mdl"`` keeps the factors supported by the data (minimum description length) and
         is what a network should start from. ``"hamming"`` minimizes the number of wrong observed
         entries for the given number of factors: false negatives and false positives count the
@@ -499,6 +499,9 @@ class FactorSearch:
 _COVERS = 6
 """Number of covers of one restart of `ErrorSearch`."""
 
+_NEW = 2
+"""Number of new starts among the covers of every later restart."""
+
 _MOST_COVERS = 10
 """Largest number of good covers that are kept and recombined."""
 
@@ -535,7 +538,7 @@ class ErrorSearch(FactorSearch):
     def restart(
         self, best: Cover, number: int, max_components: int, alone: dict[Start, float], bar: Any
     ) -> Cover:
-        """Recombine covers; return the best."""
+        """Make new covers and recombine good ones; return the best."""
         self.show(bar, best)
         return self._best_of_more(_COVERS * number, max_components)
 
@@ -554,10 +557,10 @@ class ErrorSearch(FactorSearch):
         return self.covers[0]
 
     def _best_of_more(self, first: int, max_components: int) -> Cover:
-        """Make covers ``first`` to ``first`` + 5; return the best of all."""
+        """Make six covers, numbered from ``first``; return the best of all."""
         for number in range(first, first + _COVERS):
             with one_blas_thread():
-                if number >= _COVERS:
+                if number >= _COVERS and number % _COVERS >= _NEW:
                     cover = self._recombined(max_components, number)
                 elif number % 2:
                     cover = self._column_start(max_components, number)
