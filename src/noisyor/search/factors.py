@@ -500,7 +500,7 @@ _COVERS = 6
 """Number of covers of one restart of `ErrorSearch`."""
 
 _NEW = 2
-"""Number of new starts among the covers of every later restart."""
+"""Number of new starts among the covers of every later restart; five factors recombine poorly."""
 
 _MOST_COVERS = 10
 """Largest number of good covers that are kept and recombined."""
