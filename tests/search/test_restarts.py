@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from noisyor._util.progress import Job
-from noisyor.engines.context import CheckpointStore, Stored
+from noisyor.data.observations import Observations
+from noisyor.engines.context import CheckpointStore, Context, Stored
 from noisyor.errors import CheckpointError
 from noisyor.search import factors, features
 from noisyor.search.cover import is_worthwhile
@@ -110,6 +111,43 @@ def test_numbers_come_back_or_are_refused():
     for name, size in (("scores", 2), ("words", 1), ("table", None), ("none", None)):
         with pytest.raises(CheckpointError, match=name):
             kept.numbers(name, size)
+
+
+def test_sizes_come_back_or_are_refused():
+    kept = Stored(good=np.array([2.0, 0.0, 1.0]), none=np.zeros(0), broken=np.array([1.5, 1.5]))
+    assert kept.sizes("good", 3) == [2, 0, 1]
+    for name, total in (("good", 4), ("none", 0), ("broken", 3), ("missing", 1)):
+        with pytest.raises(CheckpointError, match=name):
+            kept.sizes(name, total)
+    with pytest.raises(CheckpointError, match="below"):
+        Stored(below=np.array([2.0, -1.0])).sizes("below", 1)
+
+
+def test_good_covers_differ_and_the_best_comes_first():
+    context = Context.of("auto", 0, False, None, None)
+    search = factors.ErrorSearch(Observations.of(ROWS), "hamming", context)
+    best, scores = search.run(2, 3, 3)
+    errors = [cover.errors(search.matrix) for cover in search.covers]
+    assert errors == sorted(errors)
+    assert best.errors(search.matrix) == errors[0] == round(-scores[-1])
+    for index, cover in enumerate(search.covers):
+        assert cover.n_components <= 2
+        for worse in search.covers[index + 1 :]:
+            assert ((cover.counts > 0) != (worse.counts > 0)).sum() > 0.1 * errors[index]
+
+
+def test_time_is_over_after_the_first_cover(monkeypatch):
+    job = Job(show=False, time_limit=3600.0)
+    before = factors.ErrorSearch._keep
+
+    def keep(search, cover):
+        before(search, cover)
+        job._deadline = 0.0
+
+    monkeypatch.setattr(factors.ErrorSearch, "_keep", keep)
+    found = search_factors(ROWS, 3, objective="hamming", progress=job)
+    assert 1 <= len(found.factors) <= 3
+    assert found.scores == ()
 
 
 def test_restarts_end_when_some_in_a_row_raise_nothing():

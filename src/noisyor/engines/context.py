@@ -62,6 +62,15 @@ class Stored(dict[str, AnyArray]):
             raise _foreign(name)
         return int(value)
 
+    def sizes(self, name: str, total: int) -> list[int]:
+        """Return whole numbers from 0 whose sum is ``total``."""
+        values = self.numbers(name)
+        if not values or min(values) < 0 or sum(values) != total:
+            raise _foreign(name)
+        if not all(value.is_integer() for value in values):
+            raise _foreign(name)
+        return [int(value) for value in values]
+
 
 def _foreign(name: str) -> CheckpointError:
     return CheckpointError(f"the checkpoint does not belong to these data: {name} does not fit")

@@ -239,10 +239,10 @@ class Cover:
 
 _ROUNDS = 30
 
-_WORK = 2**22
+_WORK = 3 * 2**19
 """Work of one call of `reduce_errors`: 64-bit words of rows and columns, times replacements."""
 
-_MIN_STEPS, _MAX_STEPS = 200, 32_000
+_MIN_STEPS, _MAX_STEPS = 75, 12_000
 """Smallest and largest number of replacements of one call. The call ends early if half of them in a
 row bring no gain."""
 

@@ -4,8 +4,9 @@ Joint max-product over memberships and factors finds most factors of a matrix in
 all of them. A run with other noise, or with another assumed flip probability, misses others. So
 every new run is refined and pruned by description length (see `noisyor.search.cover`), then
 combined with the best cover so far; the better one stays. The search ends when some restarts in a
-row added nothing. With ``objective="hamming"`` the restarts are linear factorizations and sets of
-columns instead, and factors are replaced while the number of wrong entries falls (`reduce_errors`).
+row added nothing. With ``objective="hamming"`` the first covers are linear factorizations and sets
+of columns instead, and most later covers recombine the factors of two good ones; in every cover,
+factors are replaced while the number of wrong entries falls (`reduce_errors`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from noisyor.search.cover import (
     wrong_entries,
 )
 
-_PATIENCE = {"mdl": 2, "hamming": 6}
+_PATIENCE = {"mdl": 2, "hamming": 12}
 """Number of restarts in a row without an improvement after which the search ends, by objective."""
 
 _FIRST_GUESS = 16
@@ -97,9 +98,10 @@ def search_factors(
     n_components : number of factors at most; only those supported by the data (MDL) are kept.
         ``"auto"`` raises it until some are left over.
     n_restarts : number of restarts at most: of joint max-product, or with
-        ``objective="hamming"`` of a non-negative factorization and of sets of columns, in turn.
+        ``objective="hamming"`` of six covers each. The first six covers start from non-negative
+        factorizations and from sets of columns, most later ones from factors of two good covers.
     patience : stop after this many restarts in a row that added nothing; default 2, with
-        ``objective="hamming"`` 6.
+        ``objective="hamming"`` 12.
     objective : ``"mdl"`` keeps the factors supported by the data (minimum description length) and
         is what a network should start from. ``"hamming"`` minimizes the number of wrong observed
         entries for the given number of factors: false negatives and false positives count the
@@ -277,11 +279,11 @@ class FactorSearch:
         size, cover = min(_FIRST_GUESS, largest), None
         kept = self.context.store.load("guess")
         if kept is not None:
-            size, cover = kept.count("size", largest), self._cover_in(kept)
+            size, cover = kept.count("size", largest), self.cover_in(kept)
         while True:
             if kept is None:
                 cover, _ = self.run(size, n_restarts, patience, cover)
-                self._save("guess", cover, size=[size])
+                self.save("guess", cover, size=[size])
             assert cover is not None
             if cover.n_components < 0.8 * size or size == largest:
                 return cover
@@ -304,30 +306,31 @@ class FactorSearch:
         best, scores, alone = None, list[float](), dict[Start, float]()
         kept = self.context.store.load("restarts") if keep else None
         if kept is not None:
-            best, scores = self._cover_in(kept), list(kept.numbers("scores"))
+            best, scores = self.cover_in(kept), list(kept.numbers("scores"))
             pairs = zip(STARTS, kept.numbers("alone", len(STARTS), gaps=True), strict=True)
             alone = {start: score for start, score in pairs if not np.isnan(score)}
         try:
             while len(scores) < n_restarts and is_worthwhile(scores, patience):
                 if best is not None:
-                    best = self._restart(best, len(scores), max_components, alone, bar)
+                    best = self.restart(best, len(scores), max_components, alone, bar)
                 else:
-                    if first is None:
-                        first = self.start(STARTS[0], 0, max_components)
-                        first = self.repair(first, 0, max_components)
-                    best = first
+                    best = self.first_cover(max_components) if first is None else first
                     alone[STARTS[0]] = self.score(best)
                 scores.append(self.score(best))
                 if keep:
                     each = [alone.get(start, np.nan) for start in STARTS]
-                    self._save("restarts", best, scores=scores, alone=each)
+                    self.save("restarts", best, scores=scores, alone=each)
             assert best is not None
             best = prune(self.matrix, best, max_components, engine=self.context.engine)
         except TimeUpError:
             best = self._at_most(self.draft if best is None else best, max_components)
         return best, scores
 
-    def _restart(
+    def first_cover(self, max_components: int) -> Cover:
+        """Return the cover of the first restart."""
+        return self.repair(self.start(STARTS[0], 0, max_components), 0, max_components)
+
+    def restart(
         self, best: Cover, number: int, max_components: int, alone: dict[Start, float], bar: Any
     ) -> Cover:
         """Return the best cover after another restart.
@@ -337,9 +340,7 @@ class FactorSearch:
         kind = self.kind(number)
         if kind is None:
             kind = max((start for start in STARTS if start in alone), key=alone.__getitem__)
-        if bar is not None:
-            bar.update(1)
-            bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
+        self.show(bar, best)
         new = self.start(kind, number, max_components)
         both = combine(self.matrix, best, new, max_components, engine=self.context.engine)
         chosen = max((best, new, both), key=self.score)
@@ -347,20 +348,28 @@ class FactorSearch:
         alone[kind] = max(self.score(new), alone.get(kind, -np.inf))
         return repaired
 
+    def show(self, bar: Any, best: Cover) -> None:
+        """Show that another restart begins; raise `TimeUpError` if the time is over."""
+        if bar is not None:
+            bar.update(1)
+            bar.set_postfix(causes=best.n_components, errors=best.errors(self.matrix))
+
     def _at_most(self, cover: Cover, max_components: int) -> Cover:
         """Drop the factors in excess that gain least."""
         excess = max(0, cover.n_components - max_components)
         order = np.argsort(cover.leave_one_out_gain(self.matrix), kind="stable")
         return cover.without(self.matrix, order[:excess].tolist())
 
-    def _save(self, name: str, cover: Cover, **numbers: list[Any]) -> None:
+    def save(self, name: str, cover: Cover, **numbers: list[Any]) -> None:
+        """Store a cover and lists of numbers."""
         if self.context.job.is_cut_short:
             return  # a run without a limit would have come to another cover
         arrays = {key: np.array(values, np.float64) for key, values in numbers.items()}
         bits = {"states": cover.states, "factors": cover.factors}
         self.context.store.save(name, {**bits, **arrays})
 
-    def _cover_in(self, kept: Stored) -> Cover:
+    def cover_in(self, kept: Stored) -> Cover:
+        """Return a cover that was stored."""
         states = kept.bits("states", (len(self.rows), None))
         shape = (states.shape[1], self.matrix.ones.shape[1])
         return self.cover(states, kept.bits("factors", shape))
@@ -487,25 +496,117 @@ class FactorSearch:
         return plain
 
 
+_COVERS = 6
+"""Number of covers of one restart of `ErrorSearch`."""
+
+_NEW = 2
+"""Number of new starts among the covers of every later restart; five factors recombine poorly."""
+
+_MOST_COVERS = 10
+"""Largest number of good covers that are kept and recombined."""
+
+_ALIKE = 0.1
+"""Covers that differ in fewer entries than this share of the wrong ones are alike: one is kept."""
+
+
 class ErrorSearch(FactorSearch):
     """A search for the smallest number of wrong entries.
 
     Joint runs look for factors supported by the data. For a given number of factors, starts from
     linear factorizations and from columns, with factors replaced a few at a time, are quicker and
-    end with fewer errors.
+    end with fewer errors. The best covers are kept, and pairs of them are recombined: good covers
+    have many factors in common, and each has some that the others miss.
     """
 
-    def kind(self, number: int) -> Start | None:
-        """Return the same kind for every start."""
-        return STARTS[0]
+    def __init__(
+        self,
+        observations: Observations,
+        objective: Objective,
+        context: Context,
+        iterations: int = 200,
+    ) -> None:
+        super().__init__(observations, objective, context, iterations)
+        self.covers: list[Cover] = []
+        """Good covers that are not alike, best first."""
+        gains = coverage_gain(self.matrix, self.draft.rates, objective)
+        self._gains = self.matrix.weighted(gains)
 
-    def start(self, start: Start, number: int, max_components: int) -> Cover:
-        """Return a start from columns or a linear factorization, in turn, improved by
-        replacements."""
-        with one_blas_thread():
-            make = self._column_start if number % 2 else self._linear_start
-            cover = make(max_components, number)
-        return self._reduced(cover, 2 * number, max_components)
+    def first_cover(self, max_components: int) -> Cover:
+        """Make the first covers; return the best."""
+        return self._best_of_more(0, max_components)
+
+    def restart(
+        self, best: Cover, number: int, max_components: int, alone: dict[Start, float], bar: Any
+    ) -> Cover:
+        """Make new covers and recombine good ones; return the best."""
+        self.show(bar, best)
+        return self._best_of_more(_COVERS * number, max_components)
+
+    def save(self, name: str, cover: Cover, **numbers: list[Any]) -> None:
+        """Store all good covers side by side, and their numbers of factors."""
+        states = np.hstack([one.states for one in self.covers])
+        together = self.cover(states, np.vstack([one.factors for one in self.covers]))
+        super().save(name, together, sizes=[one.n_components for one in self.covers], **numbers)
+
+    def cover_in(self, kept: Stored) -> Cover:
+        """Restore all good covers; return the best."""
+        together = super().cover_in(kept)
+        ends = np.cumsum(kept.sizes("sizes", together.n_components))[:-1]
+        parts = np.split(together.states, ends, axis=1), np.split(together.factors, ends)
+        self.covers = [self.cover(*part) for part in zip(*parts, strict=True)]
+        return self.covers[0]
+
+    def _best_of_more(self, first: int, max_components: int) -> Cover:
+        """Make six covers, numbered from ``first``; return the best of all."""
+        for number in range(first, first + _COVERS):
+            with one_blas_thread():
+                if number >= _COVERS and number % _COVERS >= _NEW:
+                    cover = self._recombined(max_components, number)
+                elif number % 2:
+                    cover = self._column_start(max_components, number)
+                else:
+                    cover = self._linear_start(max_components, number)
+            key = NoiseKey(self.context.seed, number)
+            new = reduce_errors(self.matrix, cover, max_components, key, engine=self.context.engine)
+            self._keep(max((cover, new), key=self.score))  # of equal errors, that with fewer bits
+            self.draft = self.covers[0]
+            self.context.job.check()
+        return self.covers[0]
+
+    def _keep(self, cover: Cover) -> None:
+        """Add a cover to the good ones, unless a better one is like it; drop the worst."""
+        alike = [one for one in self.covers if self._are_alike(one, cover)]
+        score = self.score(cover)
+        if all(score >= self.score(one) for one in alike):
+            others = [one for one in self.covers if not any(one is other for other in alike)]
+            others = sorted([*others, cover], key=self.score, reverse=True)
+            self.covers = others[:_MOST_COVERS]
+
+    def _are_alike(self, one: Cover, other: Cover) -> bool:
+        differs = ((one.counts > 0) != (other.counts > 0)) & self.matrix.observed
+        return self.matrix.n_entries(differs) <= _ALIKE * one.errors(self.matrix)
+
+    def _recombined(self, max_components: int, number: int) -> Cover:
+        """Take half of the factors of a good cover, and those of another one that add most."""
+        generator = np.random.default_rng((self.context.seed, number))
+        order = generator.permutation(len(self.covers))
+        one, other = self.covers[order[0]], self.covers[order[-1]]
+        half = (max_components + generator.integers(2)) // 2
+        taken = generator.permutation(one.n_components)[:half]
+        states, factors = one.states[:, taken], one.factors[taken]
+        covered = self.cover(states, factors).counts > 0
+        free = np.where(covered, np.float32(0), self._gains)
+        added: list[int] = []
+        while len(taken) + len(added) < max_components and other.n_components:
+            gains = ((other.states.T.astype(np.float32) @ free) * other.factors).sum(1)
+            best = int(gains.argmax())
+            if gains[best] <= 0:
+                break
+            added.append(best)
+            free[np.ix_(other.states[:, best] > 0, other.factors[best] > 0)] = 0
+        return self.cover(
+            np.hstack([states, other.states[:, added]]), np.vstack([factors, other.factors[added]])
+        )
 
     def _column_start(self, max_components: int, number: int) -> Cover:
         """Choose columns as memberships; every other column gets the chosen one that fits it best.
@@ -513,9 +614,8 @@ class ErrorSearch(FactorSearch):
         In a matrix with more columns than rows, rows are chosen as factors. With nearly as many
         factors as columns this start has few errors, and other starts have many.
         """
-        matrix, is_wide = self.matrix, self.matrix.ones.shape[1] > len(self.matrix.ones)
-        ones, weights = matrix.ones, coverage_gain(matrix, self.draft.rates, self.objective)
-        weights = matrix.weighted(weights)
+        ones, weights = self.matrix.ones, self._gains
+        is_wide = ones.shape[1] > len(ones)
         if is_wide:
             ones, weights = ones.T, weights.T
         # (chosen, column): errors fewer than without any factor
@@ -533,15 +633,6 @@ class ErrorSearch(FactorSearch):
         factors = (np.arange(len(chosen))[:, None] == parent) & (best > 0)
         states = ones[:, chosen]
         return self.cover(factors.T, states.T) if is_wide else self.cover(states, factors)
-
-    def repair(self, cover: Cover, number: int, max_components: int) -> Cover:
-        """Replace factors of a combined cover; the first start is not combined."""
-        return self._reduced(cover, 2 * number + 1, max_components) if number else cover
-
-    def _reduced(self, cover: Cover, step: int, max_components: int) -> Cover:
-        key = NoiseKey(self.context.seed, step)
-        new = reduce_errors(self.matrix, cover, max_components, key, engine=self.context.engine)
-        return max((cover, new), key=self.score)  # of equal errors, that with fewer bits
 
 
 def _share(bits: BinaryArray, weight: FloatArray | None = None) -> float:
