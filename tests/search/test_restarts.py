@@ -125,7 +125,8 @@ def test_sizes_come_back_or_are_refused():
 
 def test_good_covers_differ_and_the_best_comes_first():
     context = Context.of("auto", 0, False, None, None)
-    search = factors.ErrorSearch(Observations.of(ROWS), "hamming", context)
+    settings = factors.SearchSettings(2, 3, objective="hamming")
+    search = factors.ErrorSearch(Observations.of(ROWS), settings, context)
     best, scores = search.run(2, 3, 3)
     errors = [cover.errors(search.matrix) for cover in search.covers]
     assert errors == sorted(errors)

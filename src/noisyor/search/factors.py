@@ -32,7 +32,6 @@ from noisyor.search.cover import (
     Cover,
     ErrorRates,
     Matrix,
-    Objective,
     combine,
     coverage_gain,
     draw_rows,
@@ -137,19 +136,21 @@ class SearchSettings(NamedTuple):
     objective: Literal["mdl", "hamming"] = "mdl"
     iterations: int = 200
     """Iterations of every joint run."""
+    repairs: int = 4
+    """Largest number of searches for factors of uncovered entries after each restart."""
 
 
 def search_rows(
     observations: Observations, settings: SearchSettings, context: Context
 ) -> FoundFactors:
     """Run the search of `search_factors` in a context."""
-    n_components, n_restarts, _, objective, iterations = settings
+    n_components, n_restarts = settings.n_components, settings.n_restarts
     patience = _checked_patience(settings)
     distinct, numbers = observations, np.arange(observations.n_rows)
     if observations.n_rows > ENOUGH_ROWS:
         distinct, numbers = observations.unique_rows()
-    kind = ErrorSearch if objective == "hamming" else FactorSearch
-    search = kind(distinct, objective, context, iterations)
+    kind = ErrorSearch if settings.objective == "hamming" else FactorSearch
+    search = kind(distinct, settings, context)
     with progress_bar(n_restarts, "search", "restarts", context.job) as bar:
         first = None
         if isinstance(n_components, str):
@@ -193,7 +194,7 @@ def _repetitions(
 
 def _checked_patience(settings: SearchSettings) -> int:
     """Reject impossible settings; return the patience, with its default filled in."""
-    n_components, n_restarts, patience, objective, _ = settings
+    n_components, n_restarts, patience, objective, *_ = settings
     check_choice("objective", objective, OBJECTIVES)
     COUNT_OR_AUTO.check("n_components", n_components)
     COUNT.check("n_restarts", n_restarts)
@@ -231,9 +232,6 @@ _MAX_ENTRIES = 2**18
 _MAX_PRODUCTS = 2**26
 """Rows x factors x columns of a joint run; its memory is eight bytes for each."""
 
-_REPAIRS = 4
-"""Largest number of searches for factors of uncovered entries after each restart."""
-
 _FEWEST_ROWS = 100
 """Joint runs need at least this many rows; with fewer, a linear factorization is used."""
 
@@ -248,16 +246,13 @@ class FactorSearch:
     """The searched rows, also as a dense matrix, and the restarts of the search."""
 
     def __init__(
-        self,
-        observations: Observations,
-        objective: Objective,
-        context: Context,
-        iterations: int = 200,
+        self, observations: Observations, settings: SearchSettings, context: Context
     ) -> None:
-        self._joint = JointMaxProduct(iterations=iterations, damping=_DAMPING)
+        self._joint = JointMaxProduct(iterations=settings.iterations, damping=_DAMPING)
+        self._repairs = settings.repairs
         self.rows, self.observations = sample_rows(observations, _MAX_ENTRIES, context.seed)
         self.matrix = Matrix.of(self.observations)
-        self.objective, self.context = objective, context
+        self.objective, self.context = settings.objective, context
         n_observed = max(self.matrix.n_entries(self.matrix.observed), 1)
         share = self.matrix.n_entries(self.matrix.ones) / n_observed
         self.density = float(np.clip(share, 1e-3, 0.9))
@@ -399,7 +394,7 @@ class FactorSearch:
     def repair(self, cover: Cover, number: int, max_components: int) -> Cover:
         """Merge factors, and replace weak factors by new ones for entries that are not covered."""
         size = max(2, max_components // 20)
-        for attempt in range(_REPAIRS):
+        for attempt in range(self._repairs):
             cover = merge(self.matrix, cover, engine=self.context.engine)
             covered = cover.counts > 0
             rows = np.flatnonzero((self.matrix.ones & ~covered).any(axis=1))
@@ -519,16 +514,12 @@ class ErrorSearch(FactorSearch):
     """
 
     def __init__(
-        self,
-        observations: Observations,
-        objective: Objective,
-        context: Context,
-        iterations: int = 200,
+        self, observations: Observations, settings: SearchSettings, context: Context
     ) -> None:
-        super().__init__(observations, objective, context, iterations)
+        super().__init__(observations, settings, context)
         self.covers: list[Cover] = []
         """Good covers that are not alike, best first."""
-        gains = coverage_gain(self.matrix, self.draft.rates, objective)
+        gains = coverage_gain(self.matrix, self.draft.rates, settings.objective)
         self._gains = self.matrix.weighted(gains)
 
     def first_cover(self, max_components: int) -> Cover:
