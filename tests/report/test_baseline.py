@@ -61,7 +61,7 @@ class TestVerdict:
         assert found.gain < -1.0
 
     def test_within_two_errors_they_are_level(self):
-        assert Baseline(2, 0.05, 0.03, 80, 20, "other").verdict == "level"
+        assert Baseline(2, 0.05, 0.03, 80, 20, "other").verdict == "as good"
         assert Baseline(2, 0.07, 0.03, 80, 20, "other").verdict == "better"
         assert Baseline(2, -0.07, 0.03, 80, 20, "other").verdict == "worse"
 
@@ -159,6 +159,6 @@ class TestWords:
         for example in (topics, factors, features):
             model = model_of(example.network)
             page = model_page(model, Table(example.observations))
-            assert page.summary["mixture"]["verdict"] in ("better", "worse", "level")
+            assert page.summary["mixture"]["verdict"] in ("better", "worse", "as good")
             assert "a mixture of" in page.html.lower()
         assert "The comparison needs data" in model_page(model).html

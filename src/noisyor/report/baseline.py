@@ -60,10 +60,10 @@ class Baseline(NamedTuple):
     rows: Literal["held-out", "training", "other"]
 
     @property
-    def verdict(self) -> Literal["better", "worse", "level"]:
+    def verdict(self) -> Literal["better", "worse", "as good"]:
         """The mixture compared with the model; equal within two standard errors."""
         if abs(self.gain) <= _N_STANDARD_ERRORS * self.error:
-            return "level"
+            return "as good"
         return "better" if self.gain > 0 else "worse"
 
 
@@ -101,7 +101,7 @@ def baseline_section(baseline: Baseline, words: Words) -> dict[str, str]:
         "(nor.baselines.learn_mixture).",
         "worse": f"This model describes these {words.rows} better than a mixture of {classes}, by "
         f"{size}.",
-        "level": f"This model and a mixture of {classes} describe these {words.rows} equally well: "
+        "as good": f"This model and a mixture of {classes} describe these {words.rows} equally well: "
         f"the mixture is {'better' if baseline.gain > 0 else 'worse'} by {size}, within the error.",
     }
     compared = f"{baseline.n_compared:,} {words.rows}"
