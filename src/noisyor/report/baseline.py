@@ -101,8 +101,8 @@ def baseline_section(baseline: Baseline, words: Words) -> dict[str, str]:
         "(nor.baselines.learn_mixture).",
         "worse": f"This model describes these {words.rows} better than a mixture of {classes}, by "
         f"{size}.",
-        "as good": f"This model and a mixture of {classes} describe these {words.rows} equally well: "
-        f"the mixture is {'better' if baseline.gain > 0 else 'worse'} by {size}, within the error.",
+        "as good": f"A mixture of {classes} describes these {words.rows} as well as this model: it "
+        f"is {'better' if baseline.gain > 0 else 'worse'} by {size}, within the error.",
     }
     compared = f"{baseline.n_compared:,} {words.rows}"
     rows = {
