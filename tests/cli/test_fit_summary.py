@@ -79,3 +79,13 @@ def test_columns_that_are_never_1_are_named(tmp_path, capsys):
     out = str(tmp_path / "model.safetensors")
     assert main(["fit", str(tmp_path / "table.csv"), "--components", "1", "--out", out]) == 0
     assert "never 1: c\n" in capsys.readouterr().out
+
+
+def test_the_model_of_the_present_folder_has_its_name(tmp_path, monkeypatch):
+    folder = tmp_path / "mails"
+    folder.mkdir()
+    for number, text in enumerate(["cats dogs", "birds fish", "mice cats", "fish rats"] * 5):
+        (folder / f"{number}.txt").write_text(text)
+    monkeypatch.chdir(folder)
+    assert main(["fit", ".", "--topics", "2", "--steps", "1", "--quiet"]) in (0, 1)
+    assert (folder / "mails.safetensors").exists()

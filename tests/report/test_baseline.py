@@ -152,7 +152,7 @@ class TestWords:
         assert "This model describes these documents better than a mixture of 1 class," in worse
         assert "2.00 ± 0.10 nats" in worse
         level = baseline_section(Baseline(2, -0.01, 0.1, 9, 9, "other"), words)["sentence"]
-        assert "equally well" in level
+        assert "as well as this model" in level
         assert "worse by 0.01" in level
 
     def test_the_page_says_it(self, topics, factors, features):

@@ -111,7 +111,7 @@ def fit(
       noisyor fit scans/ --components 5 --feature-shape 6,6 --time-limit 60
       noisyor fit shop.csv --format baskets --out shop.safetensors
     """
-    out = out or Path(data.name.split(".")[0] + ".safetensors")
+    out = out or Path((data.resolve().name.split(".")[0] or "model") + ".safetensors")
     given = {name: value for name, value in settings.items() if value is not None}
     kind = _chosen_kind(kind, topics, given)
     if resamples:

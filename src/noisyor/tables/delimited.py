@@ -244,7 +244,7 @@ def _hints_for_columns(
         )
     if names is None and is_first:
         hint += "; if the first line names the columns, give ReadOptions(header=True)"
-    if len(row) in (2, 3):
+    if len(row) in (2, 3) and bad[:2] == [0, 1]:
         hint += "; if each line is a row and one of its items, give ReadOptions(format='pairs')"
     return f"column {label[first]!r}: expected {cells.expected}, got {found!r}; {hint}"
 

@@ -109,9 +109,10 @@ def columns_hint(hints: Mapping[str, Hint], n_columns: int | None = None) -> str
     rest = [name for name, hint in hints.items() if not hint.truth]
     if rest and len(rest) != n_columns:
         first = f"the first {_MAX_LISTED} of " if len(rest) > _MAX_LISTED else ""
-        count = "1 column does" if len(rest) == 1 else f"{len(rest)} columns do"
+        is_one = len(rest) == 1
+        count, them = ("1 column does", "it") if is_one else (f"{len(rest)} columns do", "them")
         option = _drop_option(*rest[:_MAX_LISTED])
-        parts.append(f"{first}{count} not hold 0 and 1, {option} leaves them out")
+        parts.append(f"{first}{count} not hold 0 and 1, {option} leaves {them} out")
     named = next((name for name in rest if hints[name] == role_hint(name)), None)
     if named is not None:
         parts.append(f"if {named!r} names the rows, give ReadOptions(id_column={named!r})")
