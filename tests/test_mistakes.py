@@ -241,6 +241,8 @@ def model():
         (lambda m: nor.evaluate(m, X * 2), "got 2"),
         (lambda m: nor.explanation.rank_causes(m, X), "60"),
         (lambda m: nor.learn_factors(X, n_component=3), "'n_components'"),
+        (lambda m: nor.learn_factors(np.full((60, 9), np.nan), 2), "60 rows"),
+        (lambda m: BMF(2).fit(np.full((60, 9), np.nan)), "missing"),
         (lambda m: nor.load_network("absent.safetensors"), "absent.safetensors"),
         (lambda m: nor.save_network(m, "m.safetensors"), "str"),
         (lambda m: nor.read_table("t.csv", abve=0), "'above'"),
@@ -255,6 +257,22 @@ def test_mistakes_in_python(model, mistake, fact):
             mistake(model)
     assert fact in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("log_probability", "nor.inference.log_probability"),
+        ("learn_mixture", "nor.baselines.learn_mixture"),
+        ("NoisyOrImputer", "nor.estimators.NoisyOrImputer"),
+        ("nothing_of_this_name", "nothing_of_this_name"),
+    ],
+)
+def test_names_of_other_namespaces_are_found(name, place):
+    with pytest.raises(AttributeError) as caught:
+        getattr(nor, name)
+    assert place in str(caught.value)
+    assert not hasattr(nor, "_nothing")
 
 
 def test_rows_of_read_table_and_fitted_models_are_taken_everywhere(folder, model):

@@ -80,8 +80,7 @@ def _setting(setting: str | tuple[float, float]) -> tuple[float, float]:
     if isinstance(setting, str):
         if setting not in SETTINGS:
             raise InvalidSettingError(
-                f"no initialization is named {setting!r}; there are {', '.join(SETTINGS)}, and "
-                "'data' in functions that learn a model"
+                f"no initialization is named {setting!r}; there are {', '.join(SETTINGS)}"
             )
         return SETTINGS[setting]
     is_pair = isinstance(setting, tuple | list) and len(setting) == 2

@@ -141,6 +141,11 @@ def _working(
 
     ``settings`` and the seed determine the search and identify its checkpoint.
     """
+    if observations.n_missing == observations.n_rows * observations.n_visible:
+        raise InvalidDataError(
+            f"expected some entries that are 0 or 1, but all entries of {observations.n_rows:,} "
+            f"rows and {observations.n_visible:,} columns are missing"
+        )
     store = None
     if options.checkpoint is not None:
         identity = search_identity(observations, {**settings, "seed": int(options.seed)})
