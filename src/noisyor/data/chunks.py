@@ -205,7 +205,7 @@ class _GrowingArray:
 
 
 class _MappedRows(RowSource):
-    """CSR arrays in a folder, mapped anew for each chunk.
+    """CSR arrays in a folder, mapped again for each chunk.
 
     Pages that were read count as memory of the process as long as a file is mapped, and a cluster
     stops a worker whose memory reaches its limit.
