@@ -206,8 +206,9 @@ _FIRST_CAUSES, _MAX_CAUSES, _ROWS_PER_CAUSE = 8, 128, 5
 """Smallest and largest number of causes that a search for their number starts with, and smallest
 number of training rows for each cause."""
 
-_SHARE_OF_SEARCH, _SHARE_OF_SIZES = 0.6, 0.8
-"""Share of a time limit after which the search ends, and the comparison of sizes."""
+_SHARE_OF_LEARNING, _SHARE_OF_SEARCH, _SHARE_OF_SIZES = 0.5, 0.6, 0.8
+"""Share of a time limit after which the learning of a number of causes ends, so that it can be
+scored; the search; and the comparison of sizes."""
 
 _ROWS_TO_COMPARE, _MORE_CANDIDATES = 1000, 16
 """With this many rows, so many more factors than requested are searched for, and the causes without
@@ -471,24 +472,30 @@ class _FactorSearch:
         """
         most = max(1, min(_MAX_CAUSES, round(training.total_weight) // _ROWS_PER_CAUSE))
         number, larger = min(_FIRST_CAUSES, most), None
-        best = self._sized(number, training, validation)
+        best = self._sized(number, training, validation, _SHARE_OF_LEARNING)
         while larger is None and number < most:
             more = min(4 * number, most)
-            found = self._sized(more, training, validation)
+            found = self._sized(more, training, validation, _SHARE_OF_LEARNING)
             if found.gains_on(best, validation):
                 best, number = found, more
             else:
                 larger = found
         if larger is not None and larger.network.n_hidden > 2 * number:
-            found = self._sized(2 * number, training, validation)
+            found = self._sized(2 * number, training, validation, _SHARE_OF_LEARNING)
             best, larger = (found, larger) if found.gains_on(best, validation) else (best, found)
         is_scored = larger is not None and bool(np.isfinite(larger.log_p).all())
         return best, larger if is_scored else None
 
-    def _sized(self, number: int, training: Observations, validation: Observations) -> _Sized:
-        """Learn a number of causes from the training rows, and score the validation rows."""
+    def _sized(
+        self, number: int, training: Observations, validation: Observations, share: float = 1.0
+    ) -> _Sized:
+        """Learn a number of causes from the training rows, and score the validation rows.
+
+        ``share`` of a time limit is for learning, so that some time is left for the score.
+        """
         start = start_causes(training, number, self.context)
-        network = finish_causes(start, training, self.context, is_trial=True)
+        with self.context.job.until(share):
+            network = finish_causes(start, training, self.context, is_trial=True)
         try:
             log_p = estimate_log_p(network, validation, self.context).per_row
         except TimeUpError:
