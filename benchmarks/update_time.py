@@ -40,7 +40,8 @@ from _problems import (
     tiny20,
 )
 from noisyor.engines.registry import get_engine
-from noisyor.learning.state import Adam, TrainingState
+from noisyor.learning.optimizers import Adam
+from noisyor.learning.state import TrainingState
 from noisyor.model.network import Network
 
 WARM_UP = 200

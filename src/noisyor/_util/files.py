@@ -165,9 +165,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _open_part(target: Path) -> tuple[int, str]:
-    """Create a temporary file beside the target, locked as long as it is open.
+    """Create a temporary file beside the target, and lock it until it is closed.
 
-    It has the permissions of the target, or those of a new file.
+    If the target exists, the file gets its permissions.
     """
     while True:
         name = f"{_part_prefix(target)}{secrets.token_hex(4)}{_PART_SUFFIX}"

@@ -1,9 +1,9 @@
 from .gibbs_em import learn_by_gibbs as learn_by_gibbs
+from .optimizers import Adam as Adam
+from .optimizers import Optimizer as Optimizer
 from .phases import Phase as Phase
 from .phases import train_hybrid as train_hybrid
 from .phases import train_phases as train_phases
-from .state import Adam as Adam
-from .state import Optimizer as Optimizer
 from .state import TrainOptions as TrainOptions
 from .train import init as init
 from .train import step as step

@@ -274,7 +274,7 @@ def learn_factors(
           the table, else ``"likelihood"``; ``settings["objective"]`` has the choice.
     n_restarts : largest number of restarts of the search.
     method : how hidden states are inferred; default ``MaxProduct(temperature=1.0)``.
-    options, changes : how to train; the seed is also that of the start. After Gibbs sampling for
+    options, changes : how to train; the seed also determines the start. After Gibbs sampling for
         the likelihood, training follows only if ``steps`` is given.
     held_out, engine : see `train`.
 
@@ -357,7 +357,7 @@ class _Sized(NamedTuple):
     log_p: FloatArray
 
     def gains_on(self, other: _Sized, validation: Observations) -> bool:
-        """Return whether the mean is more than one standard error above that of the other."""
+        """Return whether mean log p is more than one standard error higher than for the other."""
         if not np.isfinite([self.log_p, other.log_p]).all():
             return False
         gain = Score(self.log_p - other.log_p, weights=validation.weights)
@@ -684,7 +684,7 @@ def learn_topics(
         follows only if ``steps`` is given.
     n_parents : see `layered`; by default 5, or 15 for full mean-field.
     method : how hidden states are inferred; default ``MaxProduct(ancestors_only=True)``.
-    options, changes : how to train; the seed is also that of the start.
+    options, changes : how to train; the seed also determines the start.
     held_out, engine : see `train`.
 
     Examples
@@ -857,7 +857,7 @@ def learn_features(
     feature_shape, border : see `convolutional`.
     n_restarts : largest number of restarts of the search.
     method : how hidden states are inferred; default ``MaxProduct(icm=5)``.
-    options, changes : how to train; the seed is also that of the start.
+    options, changes : how to train; the seed also determines the start.
     held_out, engine : see `train`.
 
     Examples

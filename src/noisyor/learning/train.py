@@ -25,12 +25,11 @@ from noisyor.engines.registry import get_engine
 from noisyor.errors import CheckpointError, InvalidSettingError
 from noisyor.inference.max_product import MaxProduct, method_for
 from noisyor.inference.method import Method, check_method
+from noisyor.learning.optimizers import Adam, Optimizer
 from noisyor.learning.state import (
-    Adam,
     Checkpoint,
     Evaluation,
     History,
-    Optimizer,
     Recorder,
     StepInfo,
     TrainingResult,

@@ -33,9 +33,9 @@ CANDIDATES_PER_WORD, _REPLACEMENTS_PER_WORD = 2, 8
 """Distinctive words for each listed word: that a topic is known by, and that may be listed."""
 
 _REPETITION = 0.6
-"""A word is listed for a second topic only if its mean normalized pointwise mutual information with
-the other words there is higher by this than that of any other candidate. Chosen on titles of
-Reuters and arXiv."""
+"""Advantage over all other candidates, in mean normalized pointwise mutual information with the
+words of a topic, that a word needs to be listed for a second topic. Chosen on titles of Reuters and
+arXiv."""
 
 _MAX_WORDS_IN_NAME = 3
 """Columns in the name of a cause."""
@@ -320,9 +320,9 @@ class Togetherness:
     is the present number minus two standard deviations. They may have none by chance (Poisson), and
     the measure is then -1; so rare words need more evidence.
 
-    With ``lists``, the number of co-occurrences divided by that of independent words has a gamma
-    prior with the highest likelihood for the pairs of words in these lists. The expected number is
-    then that of the posterior minus one standard deviation.
+    With ``lists``, a gamma prior of the ratio of observed to independent co-occurrences is fitted
+    to the pairs of words in these lists by maximum likelihood. The expected number is then the mean
+    of the posterior minus one standard deviation.
 
     Parameters
     ----------

@@ -176,6 +176,16 @@ def same_data(metadata: Mapping[str, Any], fingerprint: str) -> bool:
     return mapping_in(metadata, "data").get("sha256") == fingerprint
 
 
+_TITLES = {
+    "data: rows": "training rows",
+    "data: columns": "training columns",
+    "data: ones": "ones in the training data",
+    "data: missing": "missing values",
+    "data: sha256": "fingerprint of the training data (SHA-256)",
+    "data: source": "training data from",
+}
+
+
 def provenance_rows(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the metadata as a flat list of titles and values, without curve and metrics."""
     first = [name for name in ("created", "kind", "data", "settings") if name in metadata]
@@ -186,7 +196,8 @@ def provenance_rows(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
         for key, value in parts.items():
             title = ": ".join(part for part in (name, str(key)) if part not in ("", "settings"))
             if value not in (None, {}):
-                rows.append((title.replace("_", " "), _shown(value)))
+                title = _TITLES.get(title, title.replace("_", " "))
+                rows.append((title, _shown(value)))
     return rows
 
 
