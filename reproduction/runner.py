@@ -91,8 +91,9 @@ def _run_alone(sweep: Sweep) -> int:
         remove_leftovers(path)  # a killed sweep whose runs are all recorded writes neither again
     finished = recorded(record.lines()) if sweep.resume else set()
     left = [spec for spec in sweep.specs if not is_recorded(spec, finished)]
-    if not sweep.resume:
-        for spec in left:
+    for spec in sweep.specs:
+        # A run may have been killed after it was recorded, before its checkpoints were removed.
+        if not sweep.resume or is_recorded(spec, finished):
             _remove_checkpoints(sweep.out, spec)
     with progress_bar(len(sweep.specs), "reproduce", "runs", sweep.progress) as bar:
         bar.update(len(sweep.specs) - len(left))
@@ -212,7 +213,9 @@ def _checkpoints(out: Path, spec: RunSpec) -> Path:
 
 def _remove_checkpoints(out: Path, spec: RunSpec) -> None:
     for phase in ("mp", "vi"):
-        (_checkpoints(out, spec) / f"{spec.name}.{phase}").unlink(missing_ok=True)
+        path = _checkpoints(out, spec) / f"{spec.name}.{phase}"
+        remove_leftovers(path)
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisyor._util.files import locked
+from noisyor._util.files import _open_part, locked
 from reproduction import experiment
 from reproduction.__main__ import main
 from reproduction.comparison import entries
@@ -292,6 +292,20 @@ def test_two_sweeps_do_not_run_one_experiment(capsys):
     assert not list(Path("out").iterdir())
 
 
+@pytest.mark.skipif(os.name == "nt", reason="files of other processes cannot be removed")
+def test_files_of_a_run_that_was_killed_after_its_record_are_removed():
+    spec = RunSpec("bmf", "mp", "12,3", "paper-3", 0, 1)
+    sweep = Sweep([spec], Path("out"), threads=1, progress=False)
+    run_sweep(sweep)
+    folder = Path("out/checkpoints/bmf")
+    folder.mkdir()
+    handle, _ = _open_part(folder / f"{spec.name}.mp")
+    os.close(handle)
+    (folder / f"{spec.name}.mp").touch()
+    run_sweep(sweep)
+    assert not folder.exists()
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals differ")
 @pytest.mark.usefixtures("_compiled")
 class TestProcesses:
@@ -322,7 +336,8 @@ class TestProcesses:
         assert len(Record(Path("out")).runs()) == 3
         assert Path("out/runs.jsonl").read_bytes().startswith(before)
         assert Record(Path("out")).faults() == []
-        assert not list(Path("out/checkpoints").iterdir())
+        left = [path.name for path in Path("out/checkpoints").rglob("*")]
+        assert not left
 
     def test_processes_and_threads_do_not_change_the_numbers(self):
         process = sweep_process("--seeds", "0-1", "--steps", "20", "--jobs", "2", "--quiet")
